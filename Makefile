@@ -1,0 +1,49 @@
+# make demo    set everything up, run the main job, end with a verdict
+# make test    set everything up, run every test, in both build modes
+# make check   format, lint, types, architecture
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+HOT := $(wildcard src/anabranch/*/*_codec.py src/anabranch/topics/murmur3.py)
+
+.PHONY: demo test test-compiled test-interpreted check format setup wire simulate fuzz bench clean
+
+demo: setup
+	$(BIN)/python examples/durable_log.py
+
+test: test-compiled test-interpreted
+
+test-compiled: setup
+	$(PYTEST) -n 2 --dist worksteal
+
+# The hot modules again, as plain Python, with everything that leans on them directly.
+test-interpreted: setup
+	ANABRANCH_PURE=1 $(PYTEST) -n 2 --dist worksteal tests/unit tests/property
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mypy tests benchmarks examples
+	$(PYTEST) -q tests/test_architecture.py
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+setup: $(VENV)/.installed $(VENV)/.built
+
+$(VENV)/.installed: requirements.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Anabranch needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	touch $@
+
+$(VENV)/.built: $(VENV)/.installed pyproject.toml setup.py $(HOT) src/anabranch/runtime/build_mode.py
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	touch $@
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache
+	find src -name '*.so' -delete -o -name _compiled.json -delete

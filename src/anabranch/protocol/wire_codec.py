@@ -1,0 +1,1 @@
+"""Hand-written encodings of the five commands that carry the data."""

@@ -1,0 +1,1 @@
+"""Records of the journal and of ledger files."""
