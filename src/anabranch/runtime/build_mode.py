@@ -49,6 +49,9 @@ class _SourceFinder(MetaPathFinder):
 
 def choose() -> None:
     """Called once, before any hot module is imported: compiled, unless that would be wrong."""
+    if os.environ.get("ANABRANCH_PURE") == "1":
+        sys.meta_path.insert(0, _SourceFinder())
+        return
     stale = stale_modules()
     if stale:
         warnings.warn(
@@ -57,7 +60,6 @@ def choose() -> None:
             RuntimeWarning,
             stacklevel=2,
         )
-    if stale or os.environ.get("ANABRANCH_PURE") == "1":
         sys.meta_path.insert(0, _SourceFinder())
 
 

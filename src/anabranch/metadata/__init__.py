@@ -1,0 +1,1 @@
+"""Small records that decide: compare-and-set, watches, sessions, election."""

@@ -1,0 +1,1 @@
+"""The Pulsar binary protocol with the network taken out: bytes in, values out."""

@@ -1,0 +1,1 @@
+"""Time, randomness, sockets, files: all that a simulation must replace."""

@@ -1,0 +1,1 @@
+"""Ledgers: entries that are acknowledged once they are on disk, and cursors over them."""

@@ -1,0 +1,1 @@
+"""The vocabulary, pure: names, key ranges, segments, layouts, positions, routing."""
