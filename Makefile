@@ -25,7 +25,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy --no-namespace-packages --explicit-package-bases tests benchmarks examples
+	$(BIN)/mypy --explicit-package-bases tests benchmarks examples
 	$(PYTEST) -q tests/test_architecture.py
 
 format: setup
