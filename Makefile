@@ -44,6 +44,26 @@ $(VENV)/.built: $(VENV)/.installed pyproject.toml setup.py $(HOT) src/anabranch/
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	touch $@
 
+SEEDS ?= 10000
+simulate: setup
+	$(BIN)/python -m tests.simulation --workload all --seeds $(SEEDS) --jobs 2
+
+# The fuzzer has an environment of its own: it has no wheels for the newest Python versions.
+SECONDS ?= 300
+fuzz: setup
+	test -x $(VENV)/fuzz/bin/python || $(PYTHON) -m venv $(VENV)/fuzz
+	$(VENV)/fuzz/bin/pip install --quiet --disable-pip-version-check -r requirements.txt atheris==3.0.0
+	ANABRANCH_PURE=1 PYTHONPATH=src:. $(VENV)/fuzz/bin/python tests/fuzz/fuzz_protocol.py \
+		-max_total_time=$(SECONDS) tests/fuzz/corpus
+
+bench: setup
+	$(BIN)/python -m benchmarks.codec
+	$(BIN)/python -m benchmarks.ledgers
+
+PROTOC := $(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --pyi_out=src
+wire: setup
+	$(PROTOC) anabranch/protocol/wire.proto anabranch/storage/cursor.proto
+
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache
 	find src -name '*.so' -delete -o -name _compiled.json -delete
