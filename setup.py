@@ -18,37 +18,47 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
 BUILD_MODE = runpy.run_path(str(ROOT / "src/anabranch/runtime/build_mode.py"))
-SOURCES = {
-    name: f"src/{name.replace('.', '/')}.py"
-    for name in BUILD_MODE["HOT_MODULES"]
-    if (ROOT / f"src/{name.replace('.', '/')}.py").exists()
-}
+SOURCES = {name: f"src/{name.replace('.', '/')}.py" for name in BUILD_MODE["HOT_MODULES"]}
 
 
 class BuildWithFingerprints(build_ext):
     """Writes down which sources were compiled, so that a newer one is noticed at import."""
 
     def run(self) -> None:
+        in_place = self.editable_mode or self.inplace
+        if in_place:
+            remove_former_builds()
         super().run()
-        base = ROOT / "src" if self.editable_mode or self.inplace else Path(self.build_lib)
-        digests = {
-            name: hashlib.sha256((ROOT / path).read_bytes()).hexdigest()
-            for name, path in SOURCES.items()
-        }
-        record = base / "anabranch" / "_compiled.json"
+        record = (ROOT / "src" if in_place else Path(self.build_lib)) / "anabranch/_compiled.json"
         record.parent.mkdir(parents=True, exist_ok=True)
-        record.write_text(json.dumps(digests, indent=1))
+        record.write_text(json.dumps(fingerprints(), indent=1))
+
+
+def fingerprints() -> dict[str, str]:
+    return {
+        name: hashlib.sha256((ROOT / path).read_bytes()).hexdigest()
+        for name, path in SOURCES.items()
+    }
+
+
+def remove_former_builds() -> None:
+    """Were the compiler to fail now, an extension of an older source would pass for a new one."""
+    for path in SOURCES.values():
+        source = ROOT / path
+        for extension in source.parent.glob(f"{source.stem}*.so"):
+            extension.unlink()
 
 
 def extensions() -> list[Any]:
     if os.environ.get("ANABRANCH_PURE") == "1":
+        remove_former_builds()
         return []
     from mypyc.build import mypycify
 
     built: list[Any] = []
     for path in SOURCES.values():
-        # One call each: modules compiled together would share a library and could not be
-        # replaced one at a time by their sources.
+        # One call each: modules compiled together would share a library, and one that does not
+        # compile would take the others with it.
         built += mypycify(["--config-file=pyproject.toml", path], opt_level="3")
     for extension in built:
         extension.optional = True
