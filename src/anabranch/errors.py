@@ -12,6 +12,7 @@
     │   ├── NotFound            also a LookupError
     │   ├── NotEmpty
     │   └── InvalidInput        also a ValueError
+    │       └── InvalidName     of a topic, a segment or a namespace
     ├── ProtocolError   close that connection
     │   ├── LocalProtocolError  our fault
     │   └── RemoteProtocolError the peer's fault
@@ -69,6 +70,10 @@ class NotEmpty(Refused):
 
 
 class InvalidInput(Refused, ValueError):
+    pass
+
+
+class InvalidName(InvalidInput):
     pass
 
 
