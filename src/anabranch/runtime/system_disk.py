@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from anabranch.errors import Unavailable
+from anabranch.errors import AnabranchError, Corrupt, Full, Unavailable
 from anabranch.runtime.world import Buffer, SqlConnection, SqlValue
 
 T = TypeVar("T")
@@ -192,10 +192,17 @@ class SystemDatabase:
     """Alone in its file: exclusive locking also spares WAL its shared-memory file."""
 
     def __init__(self, path: Path) -> None:
+        try:
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise _translate(error) from error
+        try:
+            for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
+                self._connection.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise _translate(error) from error
         self._lane = Lane(f"sqlite {path.name}")
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
-            self._connection.execute(f"PRAGMA {pragma}")
 
     async def transact(self, work: Callable[[SqlConnection], T]) -> T:
         return await self._lane.call(lambda: self._in_transaction(work))
@@ -205,15 +212,27 @@ class SystemDatabase:
         self._lane.stop()
 
     def _in_transaction(self, work: Callable[[SqlConnection], T]) -> T:
-        self._connection.execute("BEGIN IMMEDIATE")
         try:
-            result = work(SystemConnection(self._connection))
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(SystemConnection(self._connection))
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise _translate(error) from error
         return result
+
+
+def _translate(error: sqlite3.Error) -> AnabranchError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
+    if code == sqlite3.SQLITE_FULL:
+        return Full(f"no room for the database: {error}")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return Corrupt(f"database damaged: {error}")
+    return Unavailable(f"database failed: {getattr(error, 'sqlite_errorname', '')} {error}")
 
 
 class SystemDisk:

@@ -79,7 +79,8 @@ class Database(Protocol):
     async def transact(self, work: Callable[[SqlConnection], T]) -> T:
         """Run `work` in one write transaction, off the loop; commit if it returns, else roll back.
 
-        Calls run one at a time, in the order they were made.
+        Calls run one at a time, in the order they were made. Full: no room, and rolled back;
+        Corrupt: damaged, or no database; Unavailable: failed, perhaps only after the commit.
         """
         ...
 
