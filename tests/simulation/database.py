@@ -10,14 +10,16 @@ seeded anew when a simulation begins (`seed_sqlite`).
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, TypeVar
 
 import apsw
 
+from anabranch.errors import Corrupt, Full, Unavailable
 from anabranch.runtime.world import SqlConnection, SqlValue
 from tests.simulation.disk import Lane, ProcessDisk
 from tests.simulation.platter import Inode, parent_of
@@ -67,10 +69,10 @@ class SimulatedDatabase:
             for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
                 list(self._connection.execute(f"PRAGMA {pragma}"))
             self._is_busy = False
-        except BaseException:
+        except BaseException as error:
             self._vfs.is_dead = True
             self._discard()
-            raise
+            raise _translate(error) from error
 
     async def transact(self, work: Callable[[SqlConnection], T]) -> T:
         result: T = await self._disk.perform(
@@ -105,6 +107,8 @@ class SimulatedDatabase:
         self._is_busy = True
         try:
             return self._commit(work)
+        except apsw.Error as error:
+            raise _translate(error) from error
         finally:
             self._is_busy = False
             if self._vfs.is_dead:
@@ -122,6 +126,27 @@ class SimulatedDatabase:
                 connection.execute("ROLLBACK")
             raise
         return result
+
+
+def _translate(error: BaseException) -> BaseException:
+    """As the real world's database does it."""
+    if isinstance(error, apsw.FullError):
+        return Full(f"no room for the database: {error}")
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return Corrupt(f"database damaged: {error}")
+    if isinstance(error, apsw.Error):
+        return Unavailable(f"database failed: {error}")
+    return error
+
+
+@contextlib.contextmanager
+def _system_errors() -> Iterator[None]:
+    """What SQLite's own file system makes of an errno."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno == errno.ENOSPC
+        raise (apsw.FullError if full else apsw.IOError)(str(error)) from error
 
 
 async def open_database(disk: ProcessDisk, path: str) -> SimulatedDatabase:
@@ -208,15 +233,18 @@ class _File:
         self._vfs.count_call()
         disk = self._vfs.disk.disk
         disk.trace.note(disk.name, f"{self._path} {offset}+{len(data)} {zlib.crc32(data):08x}")
-        disk.write(self._inode, offset, bytes(data))
+        with _system_errors():
+            disk.write(self._inode, offset, bytes(data))
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
         self._vfs.count_call()
-        self._vfs.disk.disk.truncate(self._inode, newsize)
+        with _system_errors():
+            self._vfs.disk.disk.truncate(self._inode, newsize)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
         self._vfs.count_call()
-        self._vfs.disk.disk.sync(self._inode)
+        with _system_errors():
+            self._vfs.disk.disk.sync(self._inode)
         if self._owes_directory:
             self._owes_directory = False
             self._vfs.disk.disk.sync_directory(parent_of(self._path))

@@ -62,7 +62,7 @@ class Process:
         self.at_death.clear()
         self.resume()
         for task in list(self.tasks):
-            task.cancel()
+            force_cancel(task)
 
     def pause(self) -> None:
         self.paused = self.alive
@@ -79,3 +79,11 @@ class Process:
         if not self.main.cancelled() and (error := self.main.exception()) is not None:
             raise error
         return self.fate
+
+
+def force_cancel(task: asyncio.Task[Any]) -> None:
+    """Cancel it even if it waits on a future that refuses: death asks nobody."""
+    task.cancel()
+    waits_on = task._fut_waiter  # type: ignore[attr-defined]
+    if task._must_cancel and waits_on is not None:  # type: ignore[attr-defined]
+        asyncio.Future.cancel(waits_on)

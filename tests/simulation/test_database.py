@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
+from anabranch.errors import Full, Unavailable
 from anabranch.runtime.world import Database, SqlConnection, World
 from tests.simulation.world import SimulatedWorld, run
 
@@ -120,9 +122,11 @@ def test_transactions_run_in_the_order_they_were_made() -> None:
     async def main(world: World) -> None:
         database = await world.disk.open_database("numbers.db")
         order: list[int] = []
-        await asyncio.gather(
-            *(database.transact(lambda _, n=n: order.append(n)) for n in range(20))
-        )
+
+        def note(number: int, connection: SqlConnection) -> None:
+            order.append(number)
+
+        await asyncio.gather(*(database.transact(partial(note, n)) for n in range(20)))
         assert order == list(range(20))
 
     async def scenario(world: SimulatedWorld) -> None:
@@ -144,3 +148,25 @@ def test_sqlites_own_randomness_comes_from_the_seed() -> None:
         return found
 
     assert run(1, scenario)[0] == run(1, scenario)[0] != run(2, scenario)[0]
+
+
+def test_a_full_disk_and_a_failed_sync_arrive_as_the_errors_of_the_contract() -> None:
+    async def scenario(world: SimulatedWorld) -> None:
+        machine = world.machine("a")
+
+        async def main(inner: World) -> None:
+            database = await inner.disk.open_database("numbers.db")
+            await database.transact(create)
+            machine.disk.faults.capacity_bytes = machine.disk.namespace.used_bytes() + 1000
+            with pytest.raises(Full):
+                await database.transact(insert(1))
+            machine.disk.faults.capacity_bytes *= 100
+            await database.transact(insert(2))
+            assert await numbers_in(database) == [2]
+            machine.disk.faults.fail_sync_in = 1
+            with pytest.raises(Unavailable):
+                await database.transact(insert(3))
+
+        await machine.spawn(main).exited()
+
+    run(1, scenario)

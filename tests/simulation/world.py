@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from tests.simulation.loop import Deadlock, Overrun, SimulatedLoop
 from tests.simulation.machine import Machine
 from tests.simulation.network import Fabric
-from tests.simulation.process import PROCESS
+from tests.simulation.process import PROCESS, force_cancel
 from tests.simulation.trace import Trace
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class SimulatedWorld:
             if not tasks:
                 return
             for task in sorted(tasks, key=hash):
-                task.cancel()
+                force_cancel(task)
             await asyncio.wait(tasks, timeout=1.0)
         raise AssertionError(f"tasks that do not let themselves be cancelled: {tasks}")
 
