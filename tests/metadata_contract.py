@@ -217,6 +217,19 @@ class MetadataContract:
 
         play(engine, scenario)
 
+    def test_sync_settles_writes_that_were_abandoned(self, engine: EngineUnderTest) -> None:
+        async def scenario(store: MetadataStore) -> None:
+            for n in range(10):
+                abandoned = asyncio.create_task(store.put("/a", str(n).encode(), None))
+                await asyncio.sleep(0)
+                abandoned.cancel()
+                await store.sync("/a")
+                settled = await store.get("/a")
+                await store.put("/b", b"", None)
+                assert await store.get("/a") == settled
+
+        play(engine, scenario)
+
     # Deleting
 
     def test_delete_removes_and_needs_a_record(self, engine: EngineUnderTest) -> None:

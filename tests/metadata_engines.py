@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import cast
 
+from anabranch.metadata.cache import CachedStore
 from anabranch.metadata.memory import MemoryTree
 from anabranch.metadata.sqlite import SqliteTree
 from anabranch.metadata.store import MetadataStore
@@ -39,6 +40,29 @@ class MemoryEngine:
 
     async def shut_down(self) -> None:
         pass
+
+
+class CachedMemoryEngine(MemoryEngine):
+    """The cache must keep the contract of what it wraps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wrapped: dict[MetadataStore, MetadataStore] = {}
+
+    async def open_session(self) -> MetadataStore:
+        store = await super().open_session()
+        cached = CachedStore(store)
+        self._wrapped[cached] = store
+        return cached
+
+    async def disconnect(self, store: MetadataStore) -> None:
+        await super().disconnect(self._wrapped[store])
+
+    async def expire(self, store: MetadataStore) -> None:
+        await super().expire(self._wrapped[store])
+
+    async def reconnect(self, store: MetadataStore) -> None:
+        await super().reconnect(self._wrapped[store])
 
 
 class MortalDisk(SystemDisk):

@@ -152,7 +152,11 @@ class MetadataStore(Protocol):
         ...
 
     async def sync(self, path: str) -> None:
-        """After this, reads see every write that anybody had finished before it."""
+        """After this, reads see every write that anybody had finished before it.
+
+        Also those that this session began and whose callers were cancelled or gave up: from here
+        on they have taken effect or never will.
+        """
         ...
 
     def watch(self, prefix: str, listener: Listener, *, recursive: bool = True) -> Watch:

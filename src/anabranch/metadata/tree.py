@@ -66,7 +66,12 @@ class EndSession:
     owner: int
 
 
-Operation: TypeAlias = Put | Delete | DeleteRecursive | EndSession
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Changes nothing; it is done when everything before it is."""
+
+
+Operation: TypeAlias = Put | Delete | DeleteRecursive | EndSession | Barrier
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +210,8 @@ class Draft:
                     self._delete_all(self._records_within(path))
                 case EndSession(owner):
                     self._delete_all(self._owned_by(owner))
+                case Barrier():
+                    pass
         except AnabranchError as error:
             return error
         return None

@@ -17,6 +17,7 @@ from anabranch.metadata.store import (
     Listener,
     Notification,
     Reconnected,
+    SessionEvent,
     SessionListener,
     SessionLost,
     SessionReestablished,
@@ -28,6 +29,7 @@ from anabranch.metadata.store import (
     child_path,
 )
 from anabranch.metadata.tree import (
+    Barrier,
     Delete,
     DeleteRecursive,
     EndSession,
@@ -37,7 +39,7 @@ from anabranch.metadata.tree import (
     Tree,
     Written,
 )
-from anabranch.metadata.watches import SessionWatches, Watches
+from anabranch.metadata.watches import Audience, Watches
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +73,7 @@ class TreeSession:
         self._reason = ""
         self._engine = engine
         self._watches = Watches()
-        self._listeners = SessionWatches()
+        self._listeners: Audience[SessionEvent] = Audience()
 
     async def get(self, path: str) -> tuple[bytes, Stat] | None:
         check_path(path)
@@ -119,9 +121,9 @@ class TreeSession:
                 yield found
 
     async def sync(self, path: str) -> None:
-        """Nothing to wait for: a finished write is in the tree, and there is one tree."""
+        """There is one tree, and finished writes are in it; what is left are abandoned ones."""
         check_path(path)
-        self._check_usable()
+        await self._submit(Barrier())
 
     def watch(self, prefix: str, listener: Listener, *, recursive: bool = True) -> Watch:
         self._check_open()
@@ -153,20 +155,20 @@ class TreeSession:
     def cut_off(self, reason: str) -> None:
         if self.state is State.CONNECTED:
             self.state, self._reason = State.CUT_OFF, reason
-            self._listeners.publish(ConnectionLost())
+            self._listeners.tell(ConnectionLost())
 
     def lose(self, reason: str) -> None:
         if self.state in (State.CONNECTED, State.CUT_OFF):
             log.warning("metadata session lost session=%d reason=%r", self.session, reason)
             self.state, self._reason = State.LOST, reason
-            self._listeners.publish(SessionLost(reason))
+            self._listeners.tell(SessionLost(reason))
 
     def resume(self) -> None:
         """In reach again before the session ended."""
         if self.state is State.CUT_OFF:
             self.state = State.CONNECTED
             self._watches.resync()
-            self._listeners.publish(Reconnected())
+            self._listeners.tell(Reconnected())
 
     def begin_anew(self, session: int) -> None:
         """A new session after the old one was lost."""
@@ -174,7 +176,7 @@ class TreeSession:
         self.session = session
         self.state = State.CONNECTED
         self._watches.resync()
-        self._listeners.publish(SessionReestablished())
+        self._listeners.tell(SessionReestablished())
 
     async def _submit(self, operation: Operation) -> Written | None:
         self._check_usable()

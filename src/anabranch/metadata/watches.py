@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, TypeVar
 
+from anabranch.errors import Closed
 from anabranch.metadata.store import (
     ROOT,
     ChildrenChanged,
@@ -23,8 +24,6 @@ from anabranch.metadata.store import (
     Modified,
     Notification,
     Resync,
-    SessionEvent,
-    SessionListener,
     ancestors_of,
     check_path,
 )
@@ -32,6 +31,8 @@ from anabranch.metadata.store import (
 log = logging.getLogger(__name__)
 
 MAX_PENDING: Final = 1_024
+
+T = TypeVar("T")
 
 
 class PathWatch:
@@ -118,9 +119,12 @@ class Watches:
         # Dicts as ordered sets: listeners are called in the order in which they came.
         self._exact: dict[str, dict[PathWatch, None]] = {}
         self._recursive: dict[str, dict[PathWatch, None]] = {}
+        self._closed = False
 
     def add(self, prefix: str, listener: Listener, *, recursive: bool) -> PathWatch:
         check_path(prefix)
+        if self._closed:
+            raise Closed(f"the session is closed; nothing can be heard of {prefix}")
         watch = PathWatch(self, prefix, listener, recursive=recursive)
         self._table(watch).setdefault(prefix, {})[watch] = None
         return watch
@@ -143,6 +147,7 @@ class Watches:
             watch.offer(Resync(ROOT))
 
     def close(self) -> None:
+        self._closed = True
         for watch in self._all():
             watch.close()
 
@@ -163,36 +168,41 @@ class Watches:
         return [watch for table in tables for same in table.values() for watch in same]
 
 
-class SessionWatch:
-    def __init__(self, watches: SessionWatches, listener: SessionListener) -> None:
-        self._watches = watches
+class Listening(Generic[T]):
+    """One member of an audience; close it to hear no more."""
+
+    def __init__(self, audience: Audience[T], listener: Callable[[T], None]) -> None:
         self.listener = listener
+        self._audience = audience
 
     def close(self) -> None:
-        self._watches.remove(self)
+        self._audience.remove(self)
 
 
-class SessionWatches:
-    """Listeners for the fate of the session, called on the spot."""
+class Audience(Generic[T]):
+    """Listeners who must know at once: called on the spot, in the order in which they came.
+
+    For rare events of which none may wait or be merged: the fate of a session, a change of leader.
+    """
 
     def __init__(self) -> None:
-        self._watches: dict[SessionWatch, None] = {}
+        self._members: dict[Listening[T], None] = {}
 
-    def add(self, listener: SessionListener) -> SessionWatch:
-        watch = SessionWatch(self, listener)
-        self._watches[watch] = None
-        return watch
+    def add(self, listener: Callable[[T], None]) -> Listening[T]:
+        member = Listening(self, listener)
+        self._members[member] = None
+        return member
 
-    def remove(self, watch: SessionWatch) -> None:
-        self._watches.pop(watch, None)
+    def remove(self, member: Listening[T]) -> None:
+        self._members.pop(member, None)
 
-    def publish(self, event: SessionEvent) -> None:
-        for watch in list(self._watches):
-            if watch in self._watches:  # an earlier listener may have closed it
-                self._call(watch, event)
+    def tell(self, news: T) -> None:
+        for member in list(self._members):
+            if member in self._members:  # an earlier listener may have closed it
+                self._call(member, news)
 
-    def _call(self, watch: SessionWatch, event: SessionEvent) -> None:
+    def _call(self, member: Listening[T], news: T) -> None:
         try:
-            watch.listener(event)
+            member.listener(news)
         except Exception:
-            log.exception("session listener failed on=%r", event)
+            log.exception("listener failed on=%r", news)

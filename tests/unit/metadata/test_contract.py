@@ -7,13 +7,19 @@ from pathlib import Path
 import pytest
 
 from tests.metadata_contract import EngineUnderTest, MetadataContract
-from tests.metadata_engines import MemoryEngine, SqliteEngine
+from tests.metadata_engines import CachedMemoryEngine, MemoryEngine, SqliteEngine
 
 
 class TestMemory(MetadataContract):
     @pytest.fixture
     def engine(self) -> EngineUnderTest:
         return MemoryEngine()
+
+
+class TestCache(MetadataContract):
+    @pytest.fixture
+    def engine(self) -> EngineUnderTest:
+        return CachedMemoryEngine()
 
 
 class TestSqlite(MetadataContract):
