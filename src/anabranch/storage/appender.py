@@ -1,0 +1,373 @@
+"""Appending to a managed ledger: one engine ledger after another, one owner.
+
+A ledger is made when there is something to append, and ends when it is full or old. In between
+(close, create, compare-and-set the record) submissions wait in a queue of bounded size, in order;
+one submission never spans two ledgers.
+
+A failed append has an unknown outcome. Its ledger is given up: everything that waits for it
+fails, the ledger is recovered, which finds what of it did reach the disk, and only then does a
+new one take entries. Nothing is appended elsewhere on a caller's behalf: the producer sends it
+again, and its sequence ids remove the double. Until the recovery is through, submissions are
+refused, so that a producer that pipelines cannot overtake its own failed message.
+
+States: `_open` set = appending; else queueing behind a switch, or idle with no ledger at all. A
+switch (`_change_ledgers`) may fail at any step and be begun again later: every step of it first
+looks at what the record says and what is closed already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from anabranch.errors import AnabranchError, Closed, Fenced, Full, Unavailable
+from anabranch.runtime.world import Clock
+from anabranch.storage.ledger import Draft, LedgerEnd, LedgerReader, LedgerStore, LedgerWriter
+from anabranch.storage.managed_record import ManagedRecord
+from anabranch.storage.record_keeper import RecordKeeper, Tenure
+from anabranch.storage.spans import Spans
+from anabranch.storage.trimming import LedgerInfo
+from anabranch.topics.positions import Position
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RollConfig:
+    max_entries: int = 50_000
+    max_bytes: int = 2 << 30
+    max_age_seconds: float = 4 * 3600.0
+    max_queued_bytes: int = 64 << 20
+
+
+@dataclass(slots=True, eq=False)
+class _OpenLedger:
+    writer: LedgerWriter
+    entries: int = 0  # submitted, durable or not
+    size_bytes: int = 0
+    is_given_up: bool = False
+    age_timer: asyncio.TimerHandle | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Submissions that one commit answers: one callback for all of them."""
+
+    ledger: _OpenLedger
+    durable: asyncio.Future[None]
+    futures: list[asyncio.Future[Position]] = field(default_factory=list)
+    positions: list[Position] = field(default_factory=list)
+
+
+class _Queued(NamedTuple):
+    drafts: Sequence[Draft]
+    size_bytes: int
+    future: asyncio.Future[Position]
+
+
+class Appender:
+    def __init__(
+        self,
+        *,
+        store: LedgerStore,
+        keeper: RecordKeeper,
+        tenure: Tenure,
+        clock: Clock,
+        config: RollConfig,
+        properties: Callable[[], Mapping[str, str]],
+    ) -> None:
+        # Held over every sequence of steps that ends in a changed list of ledgers.
+        self.structure = asyncio.Lock()
+        self.tail: LedgerReader | None = None  # the ledger the record calls open, if it is ours
+        self._store = store
+        self._keeper = keeper
+        self._tenure = tenure
+        self._clock = clock
+        self._config = config
+        self._properties = properties
+        self._open: _OpenLedger | None = None
+        self._group: _Group | None = None
+        self._groups: set[_Group] = set()  # not answered yet
+        self._queue: deque[_Queued] = deque()
+        self._queued_bytes = 0
+        self._ending: _OpenLedger | None = None  # ours, and to be closed before another opens
+        self._switch: asyncio.Task[None] | None = None
+        self._is_switch_due = False
+        self._is_renewing = False  # whether the due switch makes a new ledger even if idle
+        self._is_recovering = False
+        self._refusal: AnabranchError | None = None  # why no more is taken, for good
+        self._waiters: list[asyncio.Future[None]] = []
+        self._spans = Spans.of([])
+        self._spans_of: ManagedRecord | None = None
+        tenure.on_end(self._stop)
+
+    # What is there
+
+    def spans(self) -> Spans:
+        """Everything durable, now."""
+        record = self._keeper.record
+        if record is not self._spans_of:
+            self._spans_of = record
+            sizes = [(info.ledger, info.entries) for info in record.ledgers]
+            self._spans = Spans.of(sizes, record.trimmed_to)
+        tail, spans = self.tail, self._spans
+        if tail is None or not record.ledgers or record.ledgers[-1] != LedgerInfo(tail.ledger):
+            return spans
+        total = spans.before[-1] + tail.last_confirmed + 1
+        if total != spans.total:
+            spans = self._spans = spans.with_last(tail.last_confirmed + 1)
+        return spans
+
+    def ledgers(self) -> list[LedgerInfo]:
+        """As in the record, but with the present size of the one that grows."""
+        infos = list(self._keeper.record.ledgers)
+        if self._open is not None and infos and infos[-1].ledger == self._open.writer.ledger:
+            entries, size = self._open.entries, self._open.size_bytes
+            infos[-1] = infos[-1]._replace(entries=entries, size_bytes=size)
+        return infos
+
+    async def wait_for_progress(self) -> None:
+        """Until something more is durable, or this instance ends (then its error is raised)."""
+        self._tenure.check()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    # Appending
+
+    def submit(self, drafts: Sequence[Draft]) -> asyncio.Future[Position]:
+        self._tenure.check()
+        if self._refusal is not None:
+            raise type(self._refusal)(*self._refusal.args)
+        assert drafts, "nothing to append"
+        size = sum([len(draft.body) for draft in drafts])
+        ledger = self._open
+        if ledger is None:
+            return self._enqueue(drafts, size)
+        future: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+        try:
+            self._append(ledger, drafts, size, future)
+        except Closed:
+            # The engine wants no more in this one. It took nothing, so it may go elsewhere.
+            return self._enqueue(drafts, size)
+        return future
+
+    def _append(
+        self,
+        ledger: _OpenLedger,
+        drafts: Sequence[Draft],
+        size: int,
+        future: asyncio.Future[Position],
+    ) -> None:
+        try:
+            first, durable = ledger.writer.submit(drafts)
+        except (Closed, Full):
+            raise
+        except AnabranchError as error:
+            self._fail(ledger, error)
+            raise
+        group = self._group
+        if group is None or group.durable is not durable:
+            group = self._group = _Group(ledger, durable)
+            self._groups.add(group)
+            durable.add_done_callback(partial(self._settle, group))
+        group.futures.append(future)
+        group.positions.append(Position(ledger.writer.ledger, first))
+        ledger.entries = first + len(drafts)
+        ledger.size_bytes += size
+        config = self._config
+        if ledger.entries >= config.max_entries or ledger.size_bytes >= config.max_bytes:
+            self._start_switch()
+
+    def _settle(self, group: _Group, durable: asyncio.Future[None]) -> None:
+        self._groups.discard(group)
+        error = durable.exception()
+        if error is None:
+            for future, position in zip(group.futures, group.positions, strict=True):
+                if not future.done():
+                    future.set_result(position)
+            self._wake()
+            return
+        if not isinstance(error, AnabranchError):
+            error = Unavailable(f"ledger {group.ledger.writer.ledger}: {error!r}")
+        if isinstance(error, Fenced) and group.ledger.is_given_up:
+            # Fenced by our own recovery, which is no news about the owner.
+            error = Unavailable(*error.args)
+        _fail_futures(group.futures, error)
+        self._fail(group.ledger, error)
+
+    def _fail(self, ledger: _OpenLedger, error: AnabranchError) -> None:
+        if isinstance(error, Fenced):
+            self._tenure.end(error)
+        elif not ledger.is_given_up:
+            ledger.is_given_up = True
+            number, name = ledger.writer.ledger, self._keeper.name
+            log.warning("giving up ledger=%d of=%s error=%r", number, name, error)
+            if ledger is self._open:
+                self._is_recovering = True
+                self._fail_queue(Unavailable(f"behind a failed append: {error}"))
+                self._start_switch(is_renewing=False)
+
+    def _enqueue(self, drafts: Sequence[Draft], size: int) -> asyncio.Future[Position]:
+        if self._keeper.record.is_sealed:
+            raise Closed(f"{self._keeper.name} is sealed at {self.spans().last}")
+        if self._is_recovering:
+            raise Unavailable(f"{self._keeper.name}: recovering from a failed append")
+        if self._queued_bytes + size > self._config.max_queued_bytes and self._queue:
+            raise Unavailable(
+                f"{self._keeper.name}: {self._queued_bytes} bytes wait for a new ledger, the limit "
+                f"is {self._config.max_queued_bytes}"
+            )
+        future: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Queued(drafts, size, future))
+        self._queued_bytes += size
+        if self._switch is None or self._open is not None:
+            self._start_switch()
+        return future
+
+    # Changing ledgers
+
+    def _start_switch(self, *, is_renewing: bool = True) -> None:
+        """From here on submissions queue, until another ledger is in force."""
+        self._detach()
+        self._is_switch_due = True
+        self._is_renewing |= is_renewing
+        if self._switch is None and self._tenure.error is None:
+            self._switch = asyncio.get_running_loop().create_task(self._run_switch())
+
+    def _detach(self) -> _OpenLedger | None:
+        if self._open is not None:
+            if self._open.age_timer is not None:
+                self._open.age_timer.cancel()
+            self._open, self._ending = None, self._open
+        return self._ending
+
+    async def _run_switch(self) -> None:
+        try:
+            while self._is_switch_due or (self._queue and self._open is None):
+                self._is_switch_due = False
+                async with self.structure:
+                    await self._change_ledgers()
+        except AnabranchError as error:
+            self._fail_queue(error)
+        except Exception as error:
+            log.exception("changing ledgers of=%s", self._keeper.name)
+            self._fail_queue(Unavailable(f"changing ledgers failed: {error!r}"))
+        finally:
+            self._switch = None
+            self._is_switch_due = self._is_renewing = self._is_recovering = False
+
+    async def _change_ledgers(self) -> None:
+        ends = await self.end_current()
+        record = self._keeper.record
+        if record.is_sealed:
+            raise Closed(f"{self._keeper.name} is sealed at {self.spans().last}")
+        is_renewing, self._is_renewing = self._is_renewing or bool(self._queue), False
+        writer = await self._store.create(self._properties()) if is_renewing else None
+        now_ms = self._clock.wall_ms()
+
+        def change(record: ManagedRecord) -> ManagedRecord:
+            record = record.with_ends(ends, now_ms)
+            return record if writer is None else record.with_ledger(writer.ledger)
+
+        await self._keeper.update(change)
+        self._tenure.check()
+        self.ended()
+        if writer is not None:
+            self._begin(writer)
+
+    async def end_current(self) -> dict[int, LedgerEnd]:
+        """Close what is being written. The ends of all ledgers that the record calls open."""
+        ledger = self._detach()
+        ends: dict[int, LedgerEnd] = {}
+        if ledger is not None and not ledger.is_given_up:
+            try:
+                ends[ledger.writer.ledger] = await ledger.writer.close()
+            except Fenced as error:
+                self._tenure.end(error)
+                raise
+            except AnabranchError as error:
+                ledger.is_given_up = True
+                number = ledger.writer.ledger
+                log.warning("could not close, recovering ledger=%d error=%r", number, error)
+        record = await self._keeper.refresh()
+        for info in record.unclosed:
+            if info.ledger not in ends:
+                ends[info.ledger] = await self._store.recover(info.ledger)
+        return ends
+
+    def ended(self) -> None:
+        """The record knows the ends that `end_current` returned."""
+        self.tail = self._ending = None
+        self._is_recovering = False
+        self._wake()
+
+    def _begin(self, writer: LedgerWriter) -> None:
+        ledger = self._open = _OpenLedger(writer)
+        self.tail = writer
+        loop = asyncio.get_running_loop()
+        ledger.age_timer = loop.call_later(self._config.max_age_seconds, self._come_of_age, ledger)
+        # A full ledger detaches itself; what is left waits for the next.
+        while self._queue and self._open is ledger:
+            drafts, size, future = self._queue.popleft()
+            self._queued_bytes -= size
+            try:
+                self._append(ledger, drafts, size, future)
+            except Closed:  # must not pass for the end of the managed ledger
+                error = Unavailable(f"ledger {writer.ledger} was closed as soon as it was made")
+                _fail_futures([future], error)
+            except AnabranchError as error:
+                _fail_futures([future], error)
+
+    def _come_of_age(self, ledger: _OpenLedger) -> None:
+        # No new one until there is something to append: an idle topic costs nothing.
+        if ledger is self._open:
+            self._start_switch(is_renewing=False)
+
+    # Ending
+
+    def refuse(self, error: AnabranchError) -> None:
+        """Take no more submissions; those taken go on."""
+        self._refusal = error
+        if self._open is not None:
+            self._detach()
+
+    async def settle(self) -> None:
+        """Until no submission is queued or under way."""
+        while self._switch is not None:
+            await asyncio.wait([self._switch])
+        if self._groups:
+            await asyncio.wait([group.durable for group in self._groups])
+
+    def _stop(self, error: AnabranchError) -> None:
+        self._detach()
+        self._fail_queue(error)
+        groups, self._groups = self._groups, set()
+        for group in groups:
+            _fail_futures(group.futures, error)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(type(error)(*error.args))
+
+    def _fail_queue(self, error: AnabranchError) -> None:
+        queue, self._queue = self._queue, deque()
+        self._queued_bytes = 0
+        _fail_futures([queued.future for queued in queue], error)
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def _fail_futures(futures: Sequence[asyncio.Future[Position]], error: AnabranchError) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(type(error)(*error.args))
