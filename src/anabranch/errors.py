@@ -11,8 +11,12 @@
     ├── Refused         tell the user, never retry
     │   ├── NotFound            also a LookupError
     │   ├── NotEmpty
+    │   ├── AlreadyExists       it was to be new
+    │   ├── NotAllowed          by a policy, or by what the thing is
+    │   ├── IncompatibleSchema  it may not follow the schemas the topic has
     │   └── InvalidInput        also a ValueError
-    │       └── InvalidName     of a topic, a segment or a namespace
+    │       ├── InvalidName     of a topic, a segment or a namespace
+    │       └── BadAssignment   hash ranges that a Key_Shared subscription cannot serve
     ├── ProtocolError   close that connection
     │   ├── LocalProtocolError  our fault
     │   └── RemoteProtocolError the peer's fault
@@ -69,11 +73,27 @@ class NotEmpty(Refused):
     pass
 
 
+class AlreadyExists(Refused):
+    pass
+
+
+class NotAllowed(Refused):
+    pass
+
+
+class IncompatibleSchema(Refused):
+    pass
+
+
 class InvalidInput(Refused, ValueError):
     pass
 
 
 class InvalidName(InvalidInput):
+    pass
+
+
+class BadAssignment(InvalidInput):
     pass
 
 
