@@ -68,6 +68,8 @@ class FileLedgerWriter(FileLedgerReader):
         return submission.first_entry
 
     async def close(self) -> LedgerEnd:
+        if self._state.access not in (Access.OPEN, Access.CLOSED):
+            raise self._state.refusal()
         return await self._store.end_ledger(self._state, Access.CLOSED)
 
 
