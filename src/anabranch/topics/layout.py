@@ -103,8 +103,11 @@ class Layout:
 
     def has_applied(self, change: Change) -> bool:
         """Whether a change is part of this layout's past, for a writer that missed the answer."""
-        return self.epoch >= change.epoch and all(
-            self._was_made(child, change) for child in change.children
+        parents = [self.get(each) for each in change.parents]
+        return (
+            self.epoch >= change.epoch
+            and not any(parent.is_active for parent in parents if parent is not None)
+            and all(self._was_made(child, change) for child in change.children)
         )
 
     def prune(self, segment_ids: Iterable[int]) -> tuple[Layout, tuple[Segment, ...]]:

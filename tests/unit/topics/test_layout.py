@@ -60,6 +60,25 @@ def test_another_change_with_the_same_ids_is_not_taken_for_ours() -> None:
     assert not layout.apply(theirs).has_applied(ours)
 
 
+def test_prune_between_plan_and_commit_is_noticed_though_all_ids_still_fit() -> None:
+    layout = split(initial_layout(1, 0), 0, 1)
+    change = plan_split(layout, 1, 2)
+    pruned, _ = layout.prune([0])
+    assert pruned.epoch == change.epoch
+    assert not pruned.has_applied(change)
+    with pytest.raises(Stale, match="this one is at epoch 2, next id 3"):
+        pruned.apply(change)
+
+
+def test_change_whose_children_are_pruned_already_was_applied_if_its_parents_are_sealed() -> None:
+    layout = initial_layout(2, 0)
+    ours, theirs = plan_split(layout, 0, 1), plan_split(layout, 1, 1)
+    after = layout.apply(theirs)
+    after, _ = merge(after, (2, 3), 2).prune([2, 3])
+    assert after.has_applied(theirs)
+    assert not after.has_applied(ours)
+
+
 def test_prune_forgets_a_sealed_segment_and_cuts_the_links_to_it() -> None:
     layout = split(initial_layout(1, 0), 0, 1)
     pruned, gone = layout.prune([0])

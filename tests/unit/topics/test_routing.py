@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.topics.key_range import KeyRange
+from anabranch.topics.key_range import KEY_SPACE, KeyRange
 from anabranch.topics.layout import Layout, checked_layout
 from anabranch.topics.layout_changes import split
 from anabranch.topics.names import parse_topic_name
 from anabranch.topics.new_layouts import initial_layout, migrated_layout, synthetic_layout
 from anabranch.topics.ring import Routing, hash_key
 from anabranch.topics.routing import route, route_keyless
-from anabranch.topics.segment import Segment, SegmentId
+from anabranch.topics.segment import Segment, SegmentId, SegmentState
 from tests.unit.topics.hash_vectors import CLIENT_VECTORS, VECTORS, ClientVector, HashVector
 
 TOPIC = parse_topic_name("x")
@@ -64,6 +64,14 @@ def test_partition_that_the_layout_lacks_has_no_segment() -> None:
     ]
     layout = checked_layout(0, 6, segments)
     assert [routed(layout, key) for key in ("key2", "key1")] == [0, None]
+
+
+def test_sealed_partition_takes_no_key() -> None:
+    segments = [
+        Segment(SegmentId(0), KEY_SPACE, SegmentState.SEALED, legacy_topic="persistent://t/n/0"),
+        Segment(SegmentId(1), KEY_SPACE, legacy_topic="persistent://t/n/1"),
+    ]
+    assert routed(checked_layout(0, 2, segments), "a") is None
 
 
 def test_keyless_messages_go_round_in_range_order() -> None:
