@@ -1,28 +1,39 @@
 """Hashing and routing a whole column of keys at once, equal bit for bit to one at a time.
 
 A column is either a list of keys or, as Arrow keeps it, all bytes in one buffer with the offsets
-where keys begin. Work goes block by block over all keys that have such a block: sorted by length,
-they are a shrinking prefix, so mixed lengths cost no masks. A few very long keys would make that
-loop long and its prefix short, so they are hashed one by one instead.
+where keys begin. The compiled hash loops over a column some six times faster than numpy can; where
+it runs interpreted, numpy is twenty times faster than that loop. So there are both, and this module
+chooses.
+
+With numpy, work goes block by block over all keys that have such a block: sorted by length, they
+are a shrinking prefix, so mixed lengths cost no masks. A few very long keys would make that loop
+long and its prefix short, so they are hashed one by one instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import FunctionType
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anabranch.errors import InvalidInput
 from anabranch.topics.layout import Layout
-from anabranch.topics.murmur3 import murmur3_32
+from anabranch.topics.murmur3 import murmur3_32, murmur3_packed
 from anabranch.topics.ring import Routing
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+Offsets: TypeAlias = "NDArray[np.int32] | NDArray[np.int64]"
 
 # Stands in a column of segment ids for "no active segment takes this key: wait for a layout".
 NO_SEGMENT = -1
 
 # Above this many bytes, numpy's fixed cost per block outweighs the call per key.
 LONG_KEY_BYTES = 256
+
+_IS_COMPILED = not isinstance(murmur3_32, FunctionType)
 
 _C1 = np.uint32(0xCC9E2D51)
 _C2 = np.uint32(0x1B873593)
@@ -36,11 +47,20 @@ def hash_keys(keys: Sequence[bytes]) -> NDArray[np.uint32]:
     return hash_packed(b"".join(keys), offsets)
 
 
-def hash_packed(
-    values: bytes | bytearray | memoryview, offsets: NDArray[np.int32] | NDArray[np.int64]
-) -> NDArray[np.uint32]:
+def hash_packed(values: Bytes, offsets: Offsets) -> NDArray[np.uint32]:
     """Key i is `values[offsets[i]:offsets[i + 1]]`; there is one offset more than keys."""
-    starts, sizes = _checked(len(values), offsets)
+    return (hash_in_a_loop if _IS_COMPILED else hash_with_numpy)(values, offsets)
+
+
+def hash_in_a_loop(values: Bytes, offsets: Offsets) -> NDArray[np.uint32]:
+    _check(len(values), offsets)
+    hashes = murmur3_packed(bytes(values), offsets.astype("<i8").tobytes())
+    return np.frombuffer(hashes, dtype="<u4").astype(np.uint32)
+
+
+def hash_with_numpy(values: Bytes, offsets: Offsets) -> NDArray[np.uint32]:
+    _check(len(values), offsets)
+    starts, sizes = offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64)
     hashes = np.zeros(len(starts), dtype=np.uint32)
     short = np.flatnonzero(sizes <= LONG_KEY_BYTES)
     # Three more bytes, so that a four-byte read at the last byte stays inside.
@@ -66,18 +86,14 @@ def ring_values(raw: NDArray[np.uint32], routing: Routing) -> NDArray[np.uint32]
     return raw >> np.uint32(16) if routing is Routing.HIGH16 else raw & np.uint32(0xFFFF)
 
 
-def _checked(
-    size: int, offsets: NDArray[np.int32] | NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Starts and sizes. Offsets come from other libraries' buffers: a wrong one would read wild."""
-    wide = offsets.astype(np.int64)
-    sizes = np.diff(wide)
-    if not len(wide) or wide[0] < 0 or wide[-1] > size or (sizes < 0).any():
+def _check(size: int, offsets: Offsets) -> None:
+    """Offsets come from other libraries' buffers, and a wrong one would read wild."""
+    rising = len(offsets) > 0 and bool((offsets[1:] >= offsets[:-1]).all())
+    if not rising or offsets[0] < 0 or offsets[-1] > size:
         raise InvalidInput(
             f"offsets must rise from 0 or more up to at most {size}, the size of the values, "
-            f"and count one more than the keys; got {len(wide)} of them"
+            f"and count one more than the keys; got {len(offsets)} of them"
         )
-    return wide[:-1], sizes
 
 
 def _hash_short(
