@@ -5,14 +5,24 @@
     │   ├── BadVersion          a compare-and-set met another version
     │   ├── Fenced              another owner took this over
     │   └── Closed              the ledger or handle takes no more writes
+    │       └── Sealed          the topic ended, for ever
     ├── Unavailable     back off and retry, up to a deadline
     │   ├── Full                no room on disk
+    │   ├── NotReady            not here, or not now: look up again
+    │   ├── TooManyRequests     slow down
     │   └── SessionLost         the store session ended; everything it held is gone
     ├── Refused         tell the user, never retry
     │   ├── NotFound            also a LookupError
+    │   │   ├── TopicNotFound
+    │   │   ├── SubscriptionNotFound
+    │   │   └── ConsumerNotFound
+    │   ├── ProducerBusy        the name, or the whole topic, is taken
+    │   ├── ProducerFenced      another producer has the topic for itself
+    │   ├── ConsumerBusy        the subscription is taken, or of another type
     │   ├── NotEmpty
     │   ├── AlreadyExists       it was to be new
     │   ├── NotAllowed          by a policy, or by what the thing is
+    │   │   └── EncryptionRequired
     │   ├── IncompatibleSchema  it may not follow the schemas the topic has
     │   └── InvalidInput        also a ValueError
     │       ├── InvalidName     of a topic, a segment or a namespace
@@ -49,11 +59,23 @@ class Closed(Stale):
     pass
 
 
+class Sealed(Closed):
+    pass
+
+
 class Unavailable(AnabranchError):
     retryable = True
 
 
 class Full(Unavailable):
+    pass
+
+
+class NotReady(Unavailable):
+    pass
+
+
+class TooManyRequests(Unavailable):
     pass
 
 
@@ -69,6 +91,30 @@ class NotFound(Refused, LookupError):
     pass
 
 
+class TopicNotFound(NotFound):
+    pass
+
+
+class SubscriptionNotFound(NotFound):
+    pass
+
+
+class ConsumerNotFound(NotFound):
+    pass
+
+
+class ProducerBusy(Refused):
+    pass
+
+
+class ProducerFenced(Refused):
+    pass
+
+
+class ConsumerBusy(Refused):
+    pass
+
+
 class NotEmpty(Refused):
     pass
 
@@ -78,6 +124,10 @@ class AlreadyExists(Refused):
 
 
 class NotAllowed(Refused):
+    pass
+
+
+class EncryptionRequired(NotAllowed):
     pass
 
 
