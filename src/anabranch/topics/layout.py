@@ -86,9 +86,10 @@ class Layout:
         return found
 
     def active_at(self, ring_value: int) -> Segment | None:
-        """The active segment whose range holds the value; None only in a legacy layout."""
+        """The active segment whose range holds the value; a legacy layout may have none."""
         found = self.active[bisect_right(self._starts, ring_value) - 1]
-        return found if found.keys.contains(ring_value) else None
+        # Elsewhere the ranges tile, and to look again would cost every message.
+        return found if not self.is_legacy or found.keys.contains(ring_value) else None
 
     def apply(self, change: Change) -> Layout:
         """The layout after a change, which must have been planned for exactly this one."""

@@ -7,11 +7,11 @@ flaw, since the segment may have been pruned; a link that only one side knows is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from anabranch.topics.key_range import KEY_SPACE, LAST_VALUE, tiles
-from anabranch.topics.segment import Segment, SegmentId
+from anabranch.topics.segment import Segment
 
 
 def find_flaw(epoch: int, next_segment_id: int, segments: Sequence[Segment]) -> str | None:
@@ -20,14 +20,14 @@ def find_flaw(epoch: int, next_segment_id: int, segments: Sequence[Segment]) -> 
 
 
 def _flaws(epoch: int, next_segment_id: int, segments: Sequence[Segment]) -> Iterator[str]:
-    by_id = {segment.id: segment for segment in segments}
-    if len(by_id) < len(segments):
-        yield f"{len(segments) - len(by_id)} segment ids appear twice"
+    repeated = len(segments) - len({segment.id for segment in segments})
+    if repeated:
+        yield f"{repeated} segment ids appear twice"
     for segment in segments:
         yield from _id_flaws(segment, next_segment_id)
         yield from _time_flaws(segment, epoch)
         yield from _bucket_flaws(segment)
-        yield from _link_flaws(segment, by_id)
+    yield from _link_flaws(segments)
     yield from _tiling_flaws([segment for segment in segments if segment.is_active])
 
 
@@ -58,22 +58,25 @@ def _bucket_flaws(segment: Segment) -> Iterator[str]:
         yield f"segment {segment} has bucket splits that do not rise: {list(splits)}"
 
 
-def _link_flaws(segment: Segment, by_id: Mapping[SegmentId, Segment]) -> Iterator[str]:
-    if segment.is_active and segment.children:
-        yield f"segment {segment} has children {list(segment.children)}"
-    for each in segment.children:
-        child = by_id.get(each)
-        if child and segment.id not in child.parents:
-            yield f"segment {child} does not name its parent {segment.id}"
-    for each in segment.parents:
-        parent = by_id.get(each)
-        if parent:
-            yield from _parent_flaws(segment, parent)
+def _link_flaws(segments: Sequence[Segment]) -> Iterator[str]:
+    by_id = {segment.id: segment for segment in segments}
+    # Sets, because a migrated topic has as many links as the square of its partitions.
+    parents = {segment.id: frozenset(segment.parents) for segment in segments}
+    children = {segment.id: frozenset(segment.children) for segment in segments}
+    for segment in segments:
+        if segment.is_active and segment.children:
+            yield f"segment {segment} has children {list(segment.children)}"
+        for child in segment.children:
+            if child in by_id and segment.id not in parents[child]:
+                yield f"segment {by_id[child]} does not name its parent {segment.id}"
+        for parent in segment.parents:
+            if parent in by_id and segment.id not in children[parent]:
+                yield f"segment {by_id[parent]} does not name its child {segment.id}"
+            elif parent in by_id:
+                yield from _descent_flaws(segment, by_id[parent])
 
 
-def _parent_flaws(segment: Segment, parent: Segment) -> Iterator[str]:
-    if segment.id not in parent.children:
-        yield f"segment {parent} does not name its child {segment.id}"
+def _descent_flaws(segment: Segment, parent: Segment) -> Iterator[str]:
     # Ids only grow, so parents below children is all that "acyclic" takes.
     if parent.id >= segment.id:
         yield f"segment {segment} is older than its parent {parent.id}"

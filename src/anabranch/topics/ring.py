@@ -32,6 +32,9 @@ class Routing(Enum):
 
 
 DEFAULT_ROUTING = Routing.HIGH16
+# A name of its own, because reaching a member through its class costs more than the rest of
+# `ring_value`, which every keyed message pays.
+_HIGH16 = Routing.HIGH16
 
 
 def hash_key(key: str) -> int:
@@ -39,7 +42,7 @@ def hash_key(key: str) -> int:
 
 
 def ring_value(raw: int, routing: Routing = DEFAULT_ROUTING) -> int:
-    return raw >> 16 if routing is Routing.HIGH16 else raw & 0xFFFF
+    return raw >> 16 if routing is _HIGH16 else raw & 0xFFFF
 
 
 def bucket_value(raw: int) -> int:
