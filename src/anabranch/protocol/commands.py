@@ -84,11 +84,15 @@ def parse_command(data: Buffer) -> Command:
 
 
 def parse_into(message: Message, data: Buffer) -> None:
-    """Parse, blaming the peer for what protobuf cannot read."""
+    """Parse, blaming the peer for what protobuf cannot read, and for what is not there."""
     try:
         message.ParseFromString(data)  # type: ignore[arg-type]  # any buffer will do
     except DecodeError as error:
         raise RemoteProtocolError(f"malformed {message.DESCRIPTOR.name}: {error}") from error
+    if not message.IsInitialized():  # which ParseFromString leaves to us
+        # mypy's stubs lack this method of every generated message.
+        missing = ", ".join(message.FindInitializationErrors()[:10])  # type: ignore[attr-defined]
+        raise RemoteProtocolError(f"{message.DESCRIPTOR.name} without {missing}")
 
 
 class _Fields(NamedTuple):

@@ -27,10 +27,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
 
-from google.protobuf.message import DecodeError
-
-from anabranch.errors import InvalidInput
+from anabranch.errors import InvalidInput, RemoteProtocolError
 from anabranch.protocol import wire_pb2
+from anabranch.protocol.commands import parse_into
 from anabranch.protocol.odd_frames import signed
 
 _U64 = (1 << 64) - 1
@@ -73,9 +72,9 @@ LATEST = PlainId(_MAX, _MAX)
 def parse_id(data: bytes) -> PlainId:
     message = wire_pb2.MessageIdData()
     try:
-        message.ParseFromString(data)
-    except DecodeError as error:
-        raise InvalidInput(f"message id of {len(data)} bytes is malformed: {error}") from error
+        parse_into(message, data)
+    except RemoteProtocolError as error:  # not from a peer this time
+        raise InvalidInput(f"message id of {len(data)} bytes: {error}") from error
     return id_from_wire(message)
 
 
