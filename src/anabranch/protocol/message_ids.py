@@ -25,7 +25,6 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from types import MappingProxyType
 
 from anabranch.errors import InvalidInput, RemoteProtocolError
 from anabranch.protocol import wire_pb2
@@ -93,7 +92,6 @@ def id_from_wire(data: wire_pb2.MessageIdData) -> PlainId:
 
 
 Positions = Mapping[int, PlainId]
-_NOWHERE: Positions = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -105,7 +103,7 @@ class SegmentedId:
 
     segment: int
     id: PlainId
-    positions: Positions = field(default=_NOWHERE, compare=False)
+    positions: Positions = field(default_factory=dict, compare=False)
     parent_topic: str | None = field(default=None, compare=False)
     topics: Mapping[str, Positions] | None = field(default=None, compare=False)
 
@@ -131,7 +129,7 @@ def parse_segmented_id(data: bytes) -> SegmentedId:
     reader = _Reader(data)
     segment = reader.i64()
     plain = parse_id(reader.bytes(reader.i32()))
-    positions: Positions = reader.positions() if reader.left else _NOWHERE
+    positions: Positions = reader.positions() if reader.left else {}
     parent_topic = reader.optional_text() if reader.left else None
     topics = reader.topics() if reader.left else None
     return SegmentedId(segment, plain, positions, parent_topic, topics)
@@ -149,7 +147,7 @@ class Checkpoint:
     """Where to go on reading: after these positions, or at one end, or at a time."""
 
     kind: CheckpointKind
-    positions: Positions = _NOWHERE
+    positions: Positions = field(default_factory=dict)
     time_ms: int = 0
 
     def encode(self) -> bytes:
