@@ -84,8 +84,10 @@ class SimulatedDatabase:
         await self._disk.perform(f"close {self._path}", self._close, lane=self._lane)
 
     def _close(self) -> None:
+        """SQLite checkpoints on the way. It keeps quiet if that fails: the log is still there."""
         assert self._connection is not None
-        self._connection.close()
+        with contextlib.suppress(apsw.Error):
+            self._connection.close()
         self._vfs.unregister()
 
     def _die(self) -> None:

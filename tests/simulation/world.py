@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from random import Random
@@ -75,7 +76,7 @@ def run(
     world = SimulatedWorld(seed, loop)
     world.trace.listener = listener
     whole = loop.create_task(_whole(world, scenario))
-    with _quiet_interpreter(seed):
+    with _quiet_interpreter(seed, listener):
         try:
             result = loop.run_until_complete(whole)
         except BaseException as error:
@@ -112,7 +113,7 @@ def _close(loop: SimulatedLoop, whole: asyncio.Task[Any]) -> None:
 
 
 @contextmanager
-def _quiet_interpreter(seed: int) -> Iterator[None]:
+def _quiet_interpreter(seed: int, listener: Callable[[str], None] | None) -> Iterator[None]:
     """No garbage collection in the middle: finalizers would run at another point each time."""
     from tests.simulation.database import seed_sqlite
 
@@ -120,8 +121,40 @@ def _quiet_interpreter(seed: int) -> Iterator[None]:
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        yield
+        with _logging_to(listener):
+            yield
     finally:
         restore()
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def _logging_to(listener: Callable[[str], None] | None) -> Iterator[None]:
+    """The code's own log goes between the events of a trace, or nowhere."""
+    if listener is None:
+        before = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(before)
+        return
+    handler = _Forward(listener)
+    logging.root.addHandler(handler)
+    level = logging.root.level
+    logging.root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.root.setLevel(level)
+        logging.root.removeHandler(handler)
+
+
+class _Forward(logging.Handler):
+    def __init__(self, listener: Callable[[str], None]) -> None:
+        super().__init__()
+        self._listener = listener
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._listener(f"{'':27} {record.levelname} {record.name}: {record.getMessage()}")
