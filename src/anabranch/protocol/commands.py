@@ -29,11 +29,12 @@ class Command(NamedTuple):
 
 
 FIELD_OF_KIND: dict[int, str] = {}
-KIND_OF_NAME: dict[str, int] = {}
+CLASS_OF_KIND: dict[int, type[Message]] = {}
 for _field in wire_pb2.BaseCommand.DESCRIPTOR.fields:
     if _field.message_type:
         FIELD_OF_KIND[_field.number] = _field.name
-        KIND_OF_NAME[_field.message_type.full_name] = _field.number
+        CLASS_OF_KIND[_field.number] = getattr(wire_pb2, _field.message_type.name)
+_KIND_OF_CLASS = {message_class: kind for kind, message_class in CLASS_OF_KIND.items()}
 
 
 def _varint(value: int) -> bytes:
@@ -50,7 +51,7 @@ _PREFIX = {kind: b"\x08" + _varint(kind) + _varint(kind << 3 | 2) for kind in FI
 
 
 def kind_of(message: Message) -> int:
-    return KIND_OF_NAME[message.DESCRIPTOR.full_name]
+    return _KIND_OF_CLASS[type(message)]
 
 
 def kind_name(kind: int) -> str:
