@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 from crc32c import crc32c
@@ -97,6 +97,21 @@ def run(scenario: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(scenario)
 
 
+async def turns(count: int = 50) -> None:
+    """Let everything that is ready go on for a while."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def until(claim: Callable[[], bool]) -> None:
+    """Go on until it is true. Timers that are due count as ready, so nothing here takes time."""
+    for _ in range(10_000):
+        if claim():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came true")
+
+
 def draft(text: str, time_ms: int = 0, messages: int = 1) -> Draft:
     body = text.encode()
     return Draft(body, crc32c(body), time_ms=time_ms, messages=messages)
@@ -114,10 +129,14 @@ def texts(entries: Sequence[Entry]) -> list[str]:
     return [bytes(entry.body).decode() for entry in entries]
 
 
-async def read_all(managed: ManagedLedger) -> list[str]:
-    found: list[str] = []
+async def read_entries(managed: ManagedLedger) -> list[Entry]:
+    found: list[Entry] = []
     position = EARLIEST
     while entries := await managed.read(position, max_entries=7, max_bytes=1 << 20):
-        found += texts(entries)
+        found += entries
         position = Position(entries[-1].ledger, entries[-1].entry + 1)
     return found
+
+
+async def read_all(managed: ManagedLedger) -> list[str]:
+    return texts(await read_entries(managed))

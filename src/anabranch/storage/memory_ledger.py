@@ -46,6 +46,7 @@ class MemoryDisk:
     def __init__(self) -> None:
         self.ledgers: dict[int, StoredLedger] = {}
         self.is_full = False
+        self.recoveries: list[int] = []  # ledgers that `recover` was asked for
         self._last_id = 0
 
     def add(self, properties: Mapping[str, str]) -> StoredLedger:
@@ -87,7 +88,12 @@ class MemoryLedgerStore:
 
     async def recover(self, ledger: int) -> LedgerEnd:
         await self._turn()
-        return self.disk.get(ledger).finish()
+        self.disk.recoveries.append(ledger)
+        end = self.disk.get(ledger).finish()
+        for writer in [writer for writer in self._group if writer.ledger == ledger]:
+            waiting = self._group.pop(writer)
+            writer.commit(waiting.drafts, waiting.durable)  # which finds itself fenced
+        return end
 
     async def delete(self, ledger: int) -> None:
         await self._turn()
@@ -142,6 +148,8 @@ class MemoryLedgerStore:
         waiting = self._group.get(writer)
         if waiting is None:
             durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            # Whoever submits need not wait: no complaint about errors that nobody looked at.
+            durable.add_done_callback(lambda done: done.cancelled() or done.exception())
             waiting = self._group[writer] = _Waiting(writer, [], durable)
             self._schedule()
         waiting.drafts.extend(drafts)

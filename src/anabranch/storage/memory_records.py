@@ -26,6 +26,9 @@ class MemoryRecords:
     def fail_next_save(self, *, is_applied: bool) -> None:
         self._failure_is_applied = is_applied
 
+    def fail_nothing(self) -> None:
+        self._failure_is_applied = None
+
     async def load(self, name: str) -> tuple[ManagedRecord, int] | None:
         await asyncio.sleep(0)
         found = self._records.get(name)
