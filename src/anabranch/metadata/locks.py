@@ -157,12 +157,12 @@ class Lock:
             self._news.clear()
             try:
                 await self.confirm()
+                if self.is_held:
+                    await self._news.wait()
                 failures = 0
             except Unavailable:
                 await self._pause(failures)  # the session's end will tell, if it comes to that
                 failures += 1
-            else:
-                await self._news.wait()
 
     async def confirm(self) -> None:
         """Look once more, and give up if the record is not ours."""

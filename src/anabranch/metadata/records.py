@@ -94,9 +94,14 @@ def segment_load(topic_path: str, segment: int) -> str:
 # Storage and ownership
 
 
-def managed_ledger(tenant: str, namespace: str, domain: str, name: str) -> str:
-    elements = (encode_element(part) for part in (tenant, namespace, domain, name))
+def managed_ledgers(tenant: str, namespace: str, domain: str) -> str:
+    """Its children are the encoded names of what is stored there."""
+    elements = (encode_element(part) for part in (tenant, namespace, domain))
     return "/managed-ledgers/" + "/".join(elements)
+
+
+def managed_ledger(tenant: str, namespace: str, domain: str, name: str) -> str:
+    return f"{managed_ledgers(tenant, namespace, domain)}/{encode_element(name)}"
 
 
 def cursor(managed_ledger_path: str, name: str) -> str:
