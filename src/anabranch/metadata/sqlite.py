@@ -139,19 +139,18 @@ class SqliteTree:
         return group
 
     async def _write_group(self, group: list[Waiting]) -> None:
-        draft = Draft(self.tree, self._clock.wall_ms())
-        outcomes = [draft.apply(waiting.operation) for waiting in group]
         try:
+            draft = Draft(self.tree, self._clock.wall_ms())
+            outcomes = [draft.apply(waiting.operation) for waiting in group]
             if draft.changes:
                 await self._database.transact(partial(save, draft.final(), draft.last_version))
+            self._publish(draft)
+            _settle(group, outcomes)
         except Full as error:
             log.warning("metadata writes refused count=%d reason=%s", len(group), error)
             _settle(group, [Full(f"metadata not written: {error}") for _ in group])
-        except Exception as error:
+        except Exception as error:  # also a mistake of ours: nobody may be left waiting
             self._fail(group, error)
-        else:
-            self._publish(draft)
-            _settle(group, outcomes)
 
     def _publish(self, draft: Draft) -> None:
         notifications = self.tree.commit(draft)
