@@ -62,7 +62,7 @@ def parse_protobuf(data: bytes) -> ProtobufSchema:
             f"and rootMessageTypeName ({type(error).__name__}: {str(error)[:200]})"
         ) from None
     messages = {name: message for file in files.file for name, message in _messages(file)}
-    if root not in messages:
+    if not isinstance(root, str) or root not in messages:
         raise InvalidInput(
             f"not a protobuf schema: root message {str(root)[:100]!r} is not among its "
             f"{len(messages)} messages"
