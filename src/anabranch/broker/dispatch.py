@@ -47,13 +47,14 @@ def plan_single(receiver: Receiver | None, counts: Sequence[int], budget: int = 
 class Rotation:
     """Shared: turns go round the consumers of the best priority that has room, then the next.
 
-    Keeps only who was served last at each priority, so that the next plan goes on from there.
+    Keeps only who was served last at each priority, and what is left of a turn that a batch's end
+    cut short, so that the next plan goes on from there.
     """
 
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        self._last: dict[int, int] = {}  # priority -> consumer
+        self._last: dict[int, tuple[int, int]] = {}  # priority -> consumer, messages left to it
 
     def plan(
         self,
@@ -73,38 +74,45 @@ class Rotation:
         for priority in sorted(levels):
             if at == end:
                 break
-            ring = self._ring(priority, levels[priority])
-            turn = _even_turn(sums[end] - sums[at], len(ring), turn_messages)
-            at = self._serve(priority, ring, sums, at, end, turn, grants)
+            at = self._serve(priority, levels[priority], sums[: end + 1], at, turn_messages, grants)
         return Plan(grants, range(at, len(counts)))
-
-    def _ring(self, priority: int, level: list[tuple[int, int]]) -> deque[tuple[int, int]]:
-        """(consumer, room) of one level, whoever is next in front."""
-        ring = deque(sorted(level))
-        last = self._last.get(priority, -1)
-        ring.rotate(-sum(consumer <= last for consumer, _ in ring))
-        return ring
 
     def _serve(
         self,
         priority: int,
-        ring: deque[tuple[int, int]],
+        level: list[tuple[int, int]],
         sums: list[int],
         at: int,
-        end: int,
-        turn: int,
+        turn_messages: int,
         grants: list[Grant],
     ) -> int:
+        """One priority, from entry `at` on; where it ended."""
+        end = len(sums) - 1
+        full_turn = _even_turn(sums[end] - sums[at], len(level), turn_messages)
+        ring, turn = self._ring(priority, level)
+        turn = turn or full_turn
         while at < end and ring:
             consumer, room = ring.popleft()
             until = bisect_left(sums, sums[at] + min(turn, room), at + 1, end)
             messages = sums[until] - sums[at]
             grants.append(Grant(consumer, range(at, until), messages))
-            self._last[priority] = consumer
             at = until
             if room > messages:
                 ring.append((consumer, room - messages))
+            self._last[priority] = consumer, max(0, turn - messages)
+            turn = full_turn
         return at
+
+    def _ring(
+        self, priority: int, level: list[tuple[int, int]]
+    ) -> tuple[deque[tuple[int, int]], int]:
+        """(consumer, room), whoever is next in front; and what is left of its turn, 0 if all."""
+        last, left = self._last.get(priority, (-1, 0))
+        ring = deque(sorted(level))
+        ring.rotate(
+            -sum(consumer < last or (consumer == last and not left) for consumer, _ in ring)
+        )
+        return ring, left if ring[0][0] == last else 0
 
 
 def _levels(receivers: Iterable[Receiver]) -> dict[int, list[tuple[int, int]]]:
@@ -151,10 +159,8 @@ def plan_keyed(
             owner = owners[slot]
         else:
             owner = owners[slot] = _taker(owner_of(slot), holders.get(slot))
-        if owner is None:
-            rest.append(index)
-        elif budget <= 0 or rooms[owner] <= 0:
-            owners[slot] = None
+        # Rooms only shrink: what finds none here makes all behind it of its slot find none too.
+        if owner is None or budget <= 0 or rooms[owner] <= 0:
             rest.append(index)
         else:
             rooms[owner] -= counts[index]

@@ -1,0 +1,101 @@
+"""What a name stands for: which topics exist, which may be made, and under which policies.
+
+The records lie in the metadata store, the loaded topics in `Topics`; this joins the two.
+"""
+
+from __future__ import annotations
+
+from anabranch.broker.namespaces import Namespaces
+from anabranch.broker.partitions import PartitionedTopics
+from anabranch.broker.policies import EffectivePolicies, resolve
+from anabranch.broker.policy_values import TopicKind
+from anabranch.broker.topic import Topic
+from anabranch.broker.topic_policies import TopicPolicies
+from anabranch.broker.topics import Topics
+from anabranch.errors import AlreadyExists, NotAllowed, NotFound, TopicNotFound
+from anabranch.metadata.store import MetadataStore
+from anabranch.storage.managed_ledger import Surroundings
+from anabranch.topics.names import Domain, NamespaceName, TopicName
+
+
+class Catalogue:
+    def __init__(
+        self,
+        store: MetadataStore,
+        around: Surroundings,
+        broker_policies: EffectivePolicies,
+        *,
+        cluster: str,
+    ) -> None:
+        self.cluster = cluster
+        self.topics = Topics(around, store, self.policies_of)
+        self.namespaces = Namespaces(store, self._names_of, cluster=cluster)
+        self.partitioned = PartitionedTopics(store)
+        self.topic_policies = TopicPolicies(store)
+        self._broker_policies = broker_policies
+
+    async def policies_of(self, name: TopicName) -> EffectivePolicies:
+        namespace = await self.namespaces.get(name.namespace)
+        if namespace is None:
+            raise NotFound(f"namespace {name.namespace} does not exist")
+        return resolve(
+            self._broker_policies,
+            namespace.policies,
+            await self.topic_policies.get(name.base),
+            cluster=self.cluster,
+        )
+
+    async def _names_of(self, namespace: NamespaceName) -> list[str]:
+        return [str(name) for name in await self.topics.of_namespace(namespace)]
+
+    async def partitions_of(self, name: TopicName, *, may_create: bool) -> int:
+        """How many; 0: none, though it may not exist yet. Makes it where policy says so."""
+        check_served(name)
+        found = await self.partitioned.get(name)
+        if found is not None:
+            return found.partitions
+        if await self.topics.exists(name):
+            return 0
+        policies = await self._creation_policies(name)
+        creation = policies.auto_topic_creation
+        if not may_create or not creation.is_allowed or name.partition is not None:
+            if name.partition is not None and may_create and creation.is_allowed:
+                return 0
+            raise TopicNotFound(f"topic {name} does not exist, and is not made on demand")
+        if creation.kind is not TopicKind.PARTITIONED:
+            return 0
+        try:
+            return (await self.partitioned.create(name, creation.partitions or 1)).partitions
+        except AlreadyExists:
+            return await self.partitions_of(name, may_create=False)
+
+    async def _creation_policies(self, name: TopicName) -> EffectivePolicies:
+        try:
+            await self.namespaces.require(name.namespace)
+            return await self.policies_of(name)
+        except NotFound as error:
+            raise TopicNotFound(f"{name}: {error}") from error
+
+    async def open_topic(self, name: TopicName, *, may_create: bool = True) -> Topic:
+        """The topic, loaded; made first if it is missing, wanted and allowed."""
+        check_served(name)
+        if str(name) in self.topics.loaded or await self.topics.exists(name):
+            return await self.topics.get(name)
+        partitioned = await self.partitioned.get(name.base)
+        if name.partition is None and partitioned is not None:
+            raise NotAllowed(
+                f"{name} has {partitioned.partitions} partitions; use {name}-partition-0 and so on"
+            )
+        is_known = partitioned is not None and (name.partition or 0) < partitioned.partitions
+        if not is_known:
+            policies = await self._creation_policies(name)
+            if not may_create or not policies.auto_topic_creation.is_allowed:
+                raise TopicNotFound(f"topic {name} does not exist, and is not made on demand")
+        return await self.topics.get(name, is_created=True)
+
+
+def check_served(name: TopicName) -> None:
+    if name.domain is Domain.NON_PERSISTENT:
+        raise NotAllowed(f"{name}: non-persistent topics are not served")
+    if name.domain is not Domain.PERSISTENT:
+        raise NotAllowed(f"{name}: scalable topics are not enabled here")

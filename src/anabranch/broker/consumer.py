@@ -1,0 +1,77 @@
+"""A consumer of this broker: where its entries go, and how much it asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from anabranch.broker.receivers import Receiver
+from anabranch.protocol import wire_pb2
+from anabranch.protocol.entries import without_broker_block
+from anabranch.storage.ledger import Entry
+
+if TYPE_CHECKING:
+    from anabranch.broker.session import Session
+    from anabranch.broker.subscription import Subscription
+
+NO_EPOCH = -1
+
+
+class Consumer:
+    def __init__(
+        self,
+        session: Session,
+        number: int,
+        receiver: Receiver,
+        *,
+        epoch: int = NO_EPOCH,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        self.session = session
+        self.id = number  # the client's, unique on its connection
+        self.receiver = receiver
+        self.epoch = epoch
+        self.metadata = dict(metadata or {})
+        self.subscription: Subscription | None = None
+        self.connected_at_ms = 0
+        self.was_told_the_end = False
+
+    def __repr__(self) -> str:
+        return f"Consumer({self.receiver!r} on {self.session.peer})"
+
+    @property
+    def name(self) -> str:
+        return self.receiver.name
+
+    def deliver(
+        self,
+        entry: Entry,
+        *,
+        partition: int = -1,
+        redelivery_count: int = 0,
+        ack_set: list[int] | None = None,
+    ) -> None:
+        body = entry.body
+        if body[:2] == b"\x0e\x02" and not self.session.takes_broker_block:
+            body = without_broker_block(body)
+        self.session.connection.send_delivery(
+            self.id,
+            entry.ledger,
+            entry.entry,
+            body,
+            partition=partition,
+            redelivery_count=redelivery_count,
+            ack_set=ack_set,
+            consumer_epoch=self.epoch,
+        )
+
+    def tell_active(self, is_active: bool) -> None:
+        if self.session.protocol_version >= 12:
+            self.session.send(
+                wire_pb2.CommandActiveConsumerChange(consumer_id=self.id, is_active=is_active)
+            )
+
+    def tell_end(self) -> None:
+        if not self.was_told_the_end:
+            self.was_told_the_end = True
+            self.session.send(wire_pb2.CommandReachedEndOfTopic(consumer_id=self.id))

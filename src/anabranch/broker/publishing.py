@@ -1,0 +1,266 @@
+"""One producer's sends, from its connection to the ledger, and the answers back, in order.
+
+The sends of one read event form a *run*: one submission, one future. Answers leave in the order of
+the sends, whatever their outcome, because clients count on it; so runs wait in a queue, and the
+queue is answered from its head.
+
+A send that storage failed has an unknown outcome, and those behind it must not overtake its second
+try. The producer is therefore closed: the client comes back and sends everything unanswered again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from anabranch.broker.deduplication import Verdict
+from anabranch.broker.producers import Producer
+from anabranch.broker.wire_errors import Code, code_of
+from anabranch.errors import AnabranchError, Closed, RemoteProtocolError, Sealed
+from anabranch.protocol import wire_pb2
+from anabranch.protocol.entries import parse_metadata
+from anabranch.protocol.wire_codec import Send
+from anabranch.storage.ledger import Draft
+from anabranch.topics.positions import Position
+
+if TYPE_CHECKING:
+    from anabranch.broker.session import Session
+    from anabranch.broker.topic import Topic
+
+log = logging.getLogger(__name__)
+
+# What the wire says of a message that was stored before, under a position nobody remembers.
+DUPLICATE = Position(-1, -1)
+# More in one entry is no batch but an attack on the arithmetic of permits.
+MAX_BATCH = 1_000_000
+
+
+class Run:
+    """Sends that are answered together. `position` is the first one's, once they are durable."""
+
+    __slots__ = ("error", "is_settled", "message", "position", "sends", "size_bytes")
+
+    def __init__(self, sends: list[Send], size_bytes: int) -> None:
+        self.sends = sends
+        self.size_bytes = size_bytes
+        self.position = DUPLICATE
+        self.error: wire_pb2.ServerError | None = None
+        self.message = ""
+        self.is_settled = False
+
+    @classmethod
+    def refused(cls, send: Send, error: wire_pb2.ServerError, message: str) -> Run:
+        run = cls([send], 0)
+        run.error, run.message, run.is_settled = error, message, True
+        return run
+
+    @classmethod
+    def duplicate(cls, send: Send) -> Run:
+        run = cls([send], 0)
+        run.is_settled = True
+        return run
+
+
+class ProducerHandle:
+    """A producer of this broker: where its sends come from, and where they go."""
+
+    def __init__(
+        self, session: Session, topic: Topic, producer: Producer, metadata: Mapping[str, str]
+    ) -> None:
+        self.session = session
+        self.topic = topic
+        self.producer = producer
+        self.metadata = dict(metadata)
+        self.connected_at_ms = topic.clock.wall_ms()
+        self.meter = topic.new_meter()
+        self.is_closed = False
+        self._runs: deque[Run] = deque()
+        self._drained: asyncio.Future[None] | None = None
+
+    @property
+    def id(self) -> int:
+        return self.producer.id
+
+    @property
+    def name(self) -> str:
+        return self.producer.name
+
+    def publish(self, sends: list[Send]) -> None:
+        if self.topic.deduplication is None and self._are_plain(sends):
+            self._submit(sends)
+        else:
+            self._publish_one_by_one(sends)
+
+    def _are_plain(self, sends: list[Send]) -> bool:
+        largest = self.topic.policies.max_message_bytes
+        for send in sends:
+            if not send.is_intact or send.has_txn or len(send.body) > largest:
+                return False
+        return True
+
+    def _publish_one_by_one(self, sends: list[Send]) -> None:
+        fresh: list[Send] = []
+        for send in sends:
+            refusal = self._check(send)
+            if refusal is None:
+                fresh.append(send)
+                continue
+            if fresh:
+                self._submit(fresh)
+                fresh = []
+            self._runs.append(refusal)
+        if fresh and not self.is_closed:
+            self._submit(fresh)
+        self._answer()
+
+    def _check(self, send: Send) -> Run | None:
+        """The answer to a send that is not to be stored."""
+        if not send.is_intact:
+            return Run.refused(send, Code.ChecksumError, "the checksum does not match the entry")
+        if send.has_txn:
+            return Run.refused(send, Code.NotAllowedError, "transactions are not enabled here")
+        largest = self.topic.policies.max_message_bytes
+        size = len(send.body) - send.payload_start
+        if size > largest:
+            return Run.refused(
+                send, Code.NotAllowedError, f"message of {size} bytes, the limit is {largest}"
+            )
+        return self._check_duplicate(send)
+
+    def _check_duplicate(self, send: Send) -> Run | None:
+        known = self.topic.deduplication
+        if known is None:
+            return None
+        verdict = known.decide(
+            self.name, send.sequence_id, send.highest_sequence_id, is_last=is_last_chunk(send)
+        )
+        match verdict:
+            case Verdict.NEW:
+                return None
+            case Verdict.DUPLICATE:
+                return Run.duplicate(send)
+            case Verdict.UNDECIDED:
+                return Run.refused(
+                    send, Code.PersistenceError, "an earlier send of this id is on its way to disk"
+                )
+            case Verdict.OVERLAP:
+                return Run.refused(
+                    send,
+                    Code.NotAllowedError,
+                    f"sequence ids {send.sequence_id} to {send.highest_sequence_id} are partly "
+                    "stored already",
+                )
+
+    def _submit(self, sends: list[Send]) -> None:
+        drafts = [
+            Draft(
+                send.body,
+                send.checksum,
+                send.prefix,
+                send.publish_time_ms,
+                send.batch_size if 0 < send.batch_size < MAX_BATCH else 1,
+            )
+            for send in sends
+        ]
+        run = Run(sends, sum([len(draft.body) for draft in drafts]))
+        self._runs.append(run)
+        try:
+            future = self.topic.submit(drafts, run.size_bytes, self)
+        except AnabranchError as error:
+            self._settle_error(run, error)
+            return
+        self.session.budget.take(run.size_bytes)
+        future.add_done_callback(partial(self._settle, run))
+
+    def _settle(self, run: Run, future: asyncio.Future[Position]) -> None:
+        self.session.budget.release(run.size_bytes)
+        error = future.exception()
+        if error is not None:
+            self._settle_error(run, error)
+            return
+        run.position = future.result()
+        run.is_settled = True
+        known = self.topic.deduplication
+        if known is not None:
+            for send in run.sends:
+                known.persisted(
+                    self.name,
+                    send.sequence_id,
+                    send.highest_sequence_id,
+                    is_last=is_last_chunk(send),
+                )
+        self._answer()
+
+    def _settle_error(self, run: Run, error: BaseException) -> None:
+        run.is_settled = True
+        if isinstance(error, Closed) and self.topic.is_sealed:
+            error = Sealed(str(error))
+        run.error, run.message = code_of(error), str(error)
+        if not isinstance(error, Sealed) and not self.is_closed:
+            log.warning(
+                "send failed topic=%s producer=%s error=%r", self.topic.name, self.name, error
+            )
+            self.topic.close_producer(self, "storage failed")
+            return
+        self._answer()
+
+    def _answer(self) -> None:
+        """Everything from the head of the queue that is settled."""
+        if self.is_closed:
+            return
+        runs, connection = self._runs, self.session.connection
+        while runs and runs[0].is_settled:
+            run = runs.popleft()
+            if run.error is not None:
+                self._send_errors(run)
+                continue
+            ledger, entry = run.position
+            step = 0 if run.position is DUPLICATE else 1
+            for send in run.sends:
+                connection.send_receipt(
+                    self.id, send.sequence_id, send.highest_sequence_id, ledger, entry
+                )
+                entry += step
+        self.session.flush_soon()
+        if not runs and self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    def _send_errors(self, run: Run) -> None:
+        assert run.error is not None
+        for send in run.sends:
+            self.session.connection.send(
+                wire_pb2.CommandSendError(
+                    producer_id=self.id,
+                    sequence_id=send.sequence_id,
+                    error=run.error,
+                    message=run.message,
+                )
+            )
+
+    async def drain(self) -> None:
+        """Until everything sent so far is answered."""
+        if self._runs and not self.is_closed:
+            self._drained = asyncio.get_running_loop().create_future()
+            await self._drained
+
+    def close(self) -> None:
+        """Answer nothing from here on."""
+        self.is_closed = True
+        self._runs.clear()
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+
+def is_last_chunk(send: Send) -> bool:
+    """Whether a send completes its message; most are no chunks at all."""
+    if not send.is_chunk:
+        return True
+    try:
+        metadata = parse_metadata(memoryview(send.body)[send.metadata_start : send.payload_start])
+    except RemoteProtocolError:
+        return True
+    return metadata.chunk_id == metadata.num_chunks_from_msg - 1

@@ -1,0 +1,230 @@
+"""Shared and Key_Shared: the shell around `SharedDelivery`, which decides who gets what.
+
+New entries are read in order; entries that were given back are read again by position. An entry
+with a time to be delivered at waits in `DelayedEntries` until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from anabranch.broker.consumer import Consumer
+from anabranch.broker.delayed import DelayedEntries
+from anabranch.broker.delivery import READ_BYTES, READ_ENTRIES, Pump, Surrounds, left_of, send
+from anabranch.broker.dispatch import Plan
+from anabranch.broker.key_shared import Ranges, SlotOwners
+from anabranch.broker.shared_delivery import SharedDelivery
+from anabranch.broker.sticky_key import sticky_hash
+from anabranch.errors import RemoteProtocolError
+from anabranch.protocol import wire_pb2
+from anabranch.protocol.entries import locate, parse_metadata, sticky_key
+from anabranch.runtime.world import Clock
+from anabranch.storage.ledger import Entry
+from anabranch.topics.positions import Position
+
+
+class SharedPump(Pump):
+    def __init__(
+        self,
+        around: Surrounds,
+        clock: Clock,
+        owners: SlotOwners | None,
+        *,
+        subscription_limit: int,
+        is_delay_honoured: bool = True,
+    ) -> None:
+        self.consumers: dict[int, Consumer] = {}
+        self.delivery = SharedDelivery(owners, subscription_limit=subscription_limit)
+        self.delayed = DelayedEntries()
+        self._clock = clock
+        self._is_delay_honoured = is_delay_honoured
+        self._next = around.cursor.mark_delete.next()
+        self._timer: asyncio.TimerHandle | None = None
+        super().__init__(around)
+
+    def stop(self) -> None:
+        super().stop()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def attach(self, consumer: Consumer, ranges: Ranges = ()) -> None:
+        self.delivery.join(consumer.receiver, ranges)
+        self.consumers[consumer.receiver.consumer] = consumer
+        self.wake()
+
+    def detach(self, consumer: Consumer) -> None:
+        self.consumers.pop(consumer.receiver.consumer, None)
+        if self.delivery.leave(consumer.receiver.consumer):
+            self._start_over()
+        self.wake()
+
+    def _start_over(self) -> None:
+        self.delayed.clear()
+        self._next = self.around.cursor.mark_delete.next()
+
+    def ask_again(
+        self, consumer: Consumer, positions: list[Position] | None, epoch: int | None
+    ) -> None:
+        self.delivery.ask_again(consumer.receiver.consumer, positions)
+        self.wake()
+
+    def acknowledged(self, consumer: Consumer, positions: list[Position]) -> None:
+        cursor = self.around.cursor
+        for position in positions:
+            bits = cursor.unacked_bits(position)
+            if bits is None:
+                self.delivery.acknowledge(consumer.receiver.consumer, position)
+            else:
+                self.delivery.acknowledge_part(
+                    consumer.receiver.consumer, position, bits.bit_count()
+                )
+        self.wake()
+
+    def moved(self) -> None:
+        """The mark-delete position went forward by a skip or an expiry."""
+        self.delivery.drop_through(self.around.cursor.mark_delete)
+        self._next = max(self._next, self.around.cursor.mark_delete.next())
+        self.wake()
+
+    async def turn(self) -> bool:
+        wanted = self.delivery.wanted()
+        if wanted <= 0:
+            if self.around.cursor.backlog == 0:
+                self.around.reached_end()
+            return False
+        again = self.delivery.returned(min(wanted, READ_ENTRIES))
+        if again:
+            return await self._send_again(again)
+        due = self._take_due(min(wanted, READ_ENTRIES))
+        if due:
+            return await self._send_new(await self._read_each(due), self.delivery.generation)
+        return self.delivery.may_read_on() and await self._read_on(wanted)
+
+    async def _read_on(self, wanted: int) -> bool:
+        start = self.around.cursor.next_unacked(self._next)
+        if start is None or self.around.cursor.is_over_limit:
+            self.around.reached_end()
+            return False
+        generation = self.delivery.generation
+        entries = await self.around.ledger.read(
+            start, max_entries=min(wanted, READ_ENTRIES), max_bytes=READ_BYTES
+        )
+        if generation != self.delivery.generation:
+            return True
+        if entries:
+            self._next = Position(entries[-1].ledger, entries[-1].entry + 1)
+        cursor = self.around.cursor
+        fresh = [e for e in entries if not cursor.is_acked(Position(e.ledger, e.entry))]
+        return await self._send_new(self._hold_delayed(fresh), generation)
+
+    def _hold_delayed(self, entries: list[Entry]) -> list[Entry]:
+        if not self._is_delay_honoured:
+            return entries
+        now_ms, ready = self._clock.wall_ms(), []
+        for entry in entries:
+            metadata = _metadata_of(entry)
+            due_ms = metadata.deliver_at_time if metadata.HasField("deliver_at_time") else 0
+            if due_ms <= now_ms or not self.delayed.add(
+                due_ms, Position(entry.ledger, entry.entry)
+            ):
+                ready.append(entry)
+        self._set_timer()
+        return ready
+
+    def _take_due(self, limit: int) -> list[Position]:
+        due = self.delayed.take_due(self._clock.wall_ms(), limit, self.around.cursor.is_acked)
+        self._set_timer()
+        return due
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        next_ms = self.delayed.next_ms()
+        if next_ms is not None:
+            seconds = max(0, next_ms - self._clock.wall_ms()) / 1000
+            self._timer = asyncio.get_running_loop().call_later(seconds, self.wake)
+
+    async def _read_each(self, positions: Sequence[Position]) -> list[Entry]:
+        """Entries anywhere; those that follow one another are read together."""
+        found: list[Entry] = []
+        index = 0
+        while index < len(positions):
+            first = last = positions[index]
+            index += 1
+            while index < len(positions) and positions[index] == last.next():
+                last = positions[index]
+                index += 1
+            found += await self._read_run(first, last)
+        return found
+
+    async def _read_run(self, first: Position, last: Position) -> list[Entry]:
+        found: list[Entry] = []
+        position = first
+        while position <= last:
+            entries = await self.around.ledger.read(
+                position, max_entries=last.entry - position.entry + 1, max_bytes=READ_BYTES
+            )
+            entries = [e for e in entries if Position(e.ledger, e.entry) <= last]
+            if not entries:
+                break
+            found += entries
+            position = Position(entries[-1].ledger, entries[-1].entry + 1)
+        return found
+
+    async def _send_again(self, positions: list[Position]) -> bool:
+        generation = self.delivery.generation
+        entries = await self._read_each(positions)
+        if generation != self.delivery.generation:
+            return True
+        read = {Position(e.ledger, e.entry) for e in entries}
+        for position in positions:
+            if position not in read:  # trimmed or skipped meanwhile
+                self.delivery.acknowledge(-1, position)
+        places, counts, slots = self._described(entries)
+        self._send(self.delivery.redeliver(places, counts, slots), entries, counts)
+        return True
+
+    async def _send_new(self, entries: list[Entry], generation: int) -> bool:
+        if entries and generation == self.delivery.generation:
+            places, counts, slots = self._described(entries)
+            self._send(self.delivery.dispatch(places, counts, slots), entries, counts)
+        return True
+
+    def _described(
+        self, entries: list[Entry]
+    ) -> tuple[list[Position], list[int], list[int] | None]:
+        places = [Position(e.ledger, e.entry) for e in entries]
+        bits = self.around.cursor.unacked_bits
+        counts = [left_of(e, bits(place)) for e, place in zip(entries, places, strict=True)]
+        owners = self.delivery.owners
+        if owners is None:
+            return places, counts, None
+        return places, counts, [_slot_of(owners, entry) for entry in entries]
+
+    def _send(self, plan: Plan, entries: list[Entry], counts: list[int]) -> None:
+        redeliveries = self.delivery.counts
+        for consumer_id, indexes, messages in plan.grants:
+            consumer, size = self.consumers[consumer_id], 0
+            for index in indexes:
+                entry = entries[index]
+                size += len(entry.body)
+                count = redeliveries.of(Position(entry.ledger, entry.entry)) if redeliveries else 0
+                send(self.around, consumer, entry, redelivery_count=count)
+            self.around.meter.record(self.around.now_seconds(), messages, size)
+            consumer.session.flush_soon()
+
+
+def _metadata_of(entry: Entry) -> wire_pb2.MessageMetadata:
+    try:
+        bounds = locate(entry.body)
+        return parse_metadata(memoryview(entry.body)[bounds.metadata_start : bounds.payload_start])
+    except RemoteProtocolError:
+        return wire_pb2.MessageMetadata()  # stored before anybody looked: its consumer will say
+
+
+def _slot_of(owners: SlotOwners, entry: Entry) -> int:
+    metadata = _metadata_of(entry)
+    lowest = metadata.entry_hash_min if metadata.HasField("entry_hash_min") else None
+    return owners.slot_of(sticky_hash(sticky_key(metadata)), lowest)

@@ -1,0 +1,121 @@
+"""Exclusive and Failover: one consumer is active and gets everything, in order.
+
+State is one position, the next to read. What was sent and not acknowledged is not remembered: when
+the consumer changes or asks again, reading starts over behind the mark-delete position and skips
+what was acknowledged since.
+"""
+
+from __future__ import annotations
+
+from anabranch.broker.consumer import Consumer
+from anabranch.broker.delivery import READ_BYTES, READ_ENTRIES, Pump, Surrounds, left_of, send
+from anabranch.broker.dispatch import plan_single
+from anabranch.broker.failover import Candidate, elect
+from anabranch.broker.redelivery import RedeliveryCounts
+from anabranch.storage.ledger import Entry
+from anabranch.topics.positions import Position
+
+
+class SingleDelivery(Pump):
+    def __init__(self, around: Surrounds, topic: str, *, is_failover: bool) -> None:
+        self.consumers: dict[int, Consumer] = {}  # by the id of their receiver
+        self.active: Consumer | None = None
+        self.counts = RedeliveryCounts()
+        self._topic = topic
+        self._is_failover = is_failover
+        self._next = around.cursor.mark_delete.next()
+        self._generation = 0  # a read that began under an older one is thrown away
+        super().__init__(around)
+
+    def attach(self, consumer: Consumer) -> None:
+        self.consumers[consumer.receiver.consumer] = consumer
+        self._elect(joined=consumer.receiver.consumer)
+
+    def detach(self, consumer: Consumer) -> None:
+        if self.consumers.pop(consumer.receiver.consumer, None) is not None:
+            self._elect()
+
+    def _elect(self, joined: int | None = None) -> None:
+        before = self.active
+        election = elect(
+            [
+                Candidate(each.receiver.priority, each.name, each.receiver.consumer)
+                for each in self.consumers.values()
+            ],
+            self._topic,
+            self.around.partition,
+            active=None if before is None else before.receiver.consumer,
+            joined=joined,
+        )
+        self.active = None if election.active is None else self.consumers[election.active]
+        if self.active is not before:
+            self.rewind()
+        if self._is_failover:
+            for notice in election.notices:
+                self.consumers[notice.consumer].tell_active(notice.is_active)
+        self.wake()
+
+    def rewind(self) -> None:
+        self._generation += 1
+        self._next = self.around.cursor.mark_delete.next()
+        for consumer in self.consumers.values():
+            consumer.receiver.unacked = 0
+
+    def ask_again(
+        self, consumer: Consumer, positions: list[Position] | None, epoch: int | None
+    ) -> None:
+        """Single entries cannot be had again without breaking the order: all of them are."""
+        if consumer is not self.active:
+            return
+        if epoch is not None:
+            consumer.epoch = epoch
+        self.rewind()
+        self.wake()
+
+    def acknowledged(self, consumer: Consumer, positions: list[Position]) -> None:
+        """Nothing to settle: what is acknowledged is passed over by the next read."""
+
+    def moved(self) -> None:
+        """The mark-delete position went somewhere else by other means than acks."""
+        self.rewind()
+        self.wake()
+
+    async def turn(self) -> bool:
+        consumer, around = self.active, self.around
+        if consumer is None:
+            return False
+        start = around.cursor.next_unacked(self._next)
+        if start is None:
+            around.reached_end()
+            return False
+        room = consumer.receiver.room()
+        if room <= 0:
+            return False
+        generation = self._generation
+        entries = await around.ledger.read(
+            start, max_entries=min(room, READ_ENTRIES), max_bytes=READ_BYTES
+        )
+        if generation == self._generation and entries:
+            self._send(consumer, entries)
+        return True
+
+    def _send(self, consumer: Consumer, entries: list[Entry]) -> None:
+        cursor = self.around.cursor
+        fresh = [e for e in entries if not cursor.is_acked(Position(e.ledger, e.entry))]
+        counts = [left_of(e, cursor.unacked_bits(Position(e.ledger, e.entry))) for e in fresh]
+        plan = plan_single(consumer.receiver, counts)
+        if len(plan.rest) == 0:
+            last = entries[-1]
+            self._next = Position(last.ledger, last.entry + 1)
+        else:
+            first = fresh[plan.rest[0]]
+            self._next = Position(first.ledger, first.entry)
+        for grant in plan.grants:
+            size = 0
+            for index in grant.entries:
+                entry = fresh[index]
+                size += len(entry.body)
+                send(self.around, consumer, entry)
+            consumer.receiver.deliver(grant.messages)
+            self.around.meter.record(self.around.now_seconds(), grant.messages, size)
+            consumer.session.flush_soon()

@@ -1,0 +1,132 @@
+"""The topics of this broker: found by name, made where policy allows, loaded once.
+
+A topic exists if its managed ledger has a record. Loading takes the ledger over, so it happens
+once at a time for a name, and everybody who asks meanwhile waits for the same load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from anabranch.broker.deduplication_log import DeduplicationLog
+from anabranch.broker.ledger_records import StoredLedgerRecords
+from anabranch.broker.policies import EffectivePolicies
+from anabranch.broker.topic import Topic
+from anabranch.errors import BadVersion, NotAllowed, TopicNotFound, Unavailable
+from anabranch.metadata import records
+from anabranch.metadata.store import (
+    Created,
+    Deleted,
+    MetadataStore,
+    Notification,
+    Resync,
+    Watch,
+    parent_of,
+)
+from anabranch.storage.managed_ledger import Surroundings, load_managed_ledger
+from anabranch.topics.names import Domain, NamespaceName, TopicName, parse_topic_name
+
+log = logging.getLogger(__name__)
+
+LOAD_ATTEMPTS = 5
+
+PoliciesOf = Callable[[TopicName], Awaitable[EffectivePolicies]]
+
+
+class Topics:
+    def __init__(self, around: Surroundings, store: MetadataStore, policies_of: PoliciesOf) -> None:
+        self._around = around
+        self._records = StoredLedgerRecords(store)
+        self._store = store
+        self._policies_of = policies_of
+        self._loading: dict[str, asyncio.Task[Topic]] = {}
+        self.loaded: dict[str, Topic] = {}
+
+    async def exists(self, name: TopicName) -> bool:
+        return str(name) in self.loaded or await self._records.load(str(name)) is not None
+
+    async def get(
+        self,
+        name: TopicName,
+        *,
+        is_created: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> Topic:
+        """Load it; with `is_created`, make it if it does not exist, else TopicNotFound."""
+        key = str(name)
+        topic = self.loaded.get(key)
+        if topic is not None and topic.ledger.ended_by is None:
+            return topic
+        loading = self._loading.get(key)
+        if loading is None:
+            if not is_created and not await self.exists(name):
+                raise TopicNotFound(f"topic {name} does not exist")
+            loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = asyncio.create_task(
+                self._load(name, properties), name=f"load {name}"
+            )
+            loading.add_done_callback(lambda _: self._loading.pop(key, None))
+        return await asyncio.shield(loading)
+
+    async def _load(self, name: TopicName, properties: Mapping[str, str] | None) -> Topic:
+        if name.domain is not Domain.PERSISTENT:
+            raise NotAllowed(f"{name}: only persistent topics are served here")
+        for _ in range(LOAD_ATTEMPTS):
+            try:
+                ledger = await load_managed_ledger(str(name), self._around, properties=properties)
+            except BadVersion:
+                continue
+            policies = await self._policies_of(name)
+            topic = Topic(name, ledger, self._around.clock, policies)
+            if policies.is_deduplication_on:
+                topic.deduplication = await DeduplicationLog.load(topic)
+            self.loaded[str(name)] = topic
+            return topic
+        raise Unavailable(f"{name} changed owners {LOAD_ATTEMPTS} times while being loaded")
+
+    async def unload(self, name: TopicName) -> None:
+        topic = self.loaded.pop(str(name), None)
+        if topic is None:
+            raise TopicNotFound(f"topic {name} is not loaded here")
+        await topic.unload()
+
+    async def delete(self, name: TopicName) -> None:
+        topic = await self.get(name)
+        del self.loaded[str(name)]
+        await topic.delete()
+
+    async def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
+        """Every persistent topic and partition there is, loaded or not, by name."""
+        children = await self._store.children(self._path_of(namespace))
+        names = map(records.decode_element, children)
+        return [parse_topic_name(f"persistent://{namespace}/{name}") for name in sorted(names)]
+
+    def watch(self, namespace: NamespaceName, on_change: Callable[[], None]) -> Watch:
+        """Call back whenever a topic of the namespace may have come or gone."""
+        path = self._path_of(namespace)
+
+        def notice(notification: Notification) -> None:
+            if isinstance(notification, Resync) or (
+                isinstance(notification, Created | Deleted) and parent_of(notification.path) == path
+            ):
+                on_change()
+
+        return self._store.watch(path, notice)
+
+    def _path_of(self, namespace: NamespaceName) -> str:
+        return records.managed_ledgers(
+            namespace.tenant, namespace.namespace, Domain.PERSISTENT.value
+        )
+
+    async def close(self) -> None:
+        for task in list(self._loading.values()):
+            task.cancel()
+        topics, self.loaded = list(self.loaded.values()), {}
+        for topic in topics:
+            try:
+                await topic.unload()
+            except Exception:
+                log.exception("unloading topic=%s", topic.name)
