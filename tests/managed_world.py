@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 from crc32c import crc32c
 
+from anabranch.errors import BadVersion
 from anabranch.storage.appender import RollConfig
 from anabranch.storage.cursor_log import CursorLogConfig
-from anabranch.storage.ledger import Draft, Entry
+from anabranch.storage.ledger import Draft, Entry, LedgerStore
 from anabranch.storage.managed_ledger import (
     ManagedLedger,
     ManagedLedgerConfig,
@@ -55,6 +57,26 @@ def small(
     )
 
 
+async def load(
+    store: LedgerStore,
+    records: MemoryRecords,
+    clock: ManualClock,
+    owner: str,
+    config: ManagedLedgerConfig | None = None,
+    *,
+    is_created: bool = True,
+) -> ManagedLedger:
+    around = Surroundings(store, records, clock, owner, config or small())
+    return await load_managed_ledger(NAME, around, is_created=is_created)
+
+
+async def load_until_won(attempt: Callable[[], Awaitable[ManagedLedger]]) -> ManagedLedger:
+    """As whoever holds the lock would: the old owner may have changed the record meanwhile."""
+    while True:
+        with contextlib.suppress(BadVersion):
+            return await attempt()
+
+
 class Process:
     """One owner. `crash` ends it as a power cut would."""
 
@@ -70,8 +92,9 @@ class Process:
     async def load(
         self, config: ManagedLedgerConfig | None = None, *, is_created: bool = True
     ) -> ManagedLedger:
-        around = Surroundings(self.store, self.records, self.clock, self.owner, config or small())
-        managed = await load_managed_ledger(NAME, around, is_created=is_created)
+        managed = await load(
+            self.store, self.records, self.clock, self.owner, config, is_created=is_created
+        )
         self.loaded.append(managed)
         return managed
 

@@ -8,10 +8,14 @@ with a receipt stays acknowledged; nothing unacknowledged is trimmed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -23,23 +27,106 @@ from hypothesis.stateful import (
 
 from anabranch.errors import Closed, Fenced, Unavailable
 from anabranch.storage.garbage import find_garbage, referenced_ledgers
+from anabranch.storage.ledger import LedgerStore
 from anabranch.storage.maintenance import maintain
 from anabranch.storage.managed_ledger import ManagedLedger
+from anabranch.storage.memory_ledger import MemoryLedgerStore
+from anabranch.storage.memory_records import MemoryRecords
 from anabranch.storage.spans import LATEST
 from anabranch.storage.trimming import LedgerPolicy
 from anabranch.topics.positions import EARLIEST, Position
-from tests.managed_world import ManagedWorld, draft, read_entries, small
+from tests.ledger_engines import FileEngine
+from tests.managed_world import (
+    ManagedWorld,
+    ManualClock,
+    Process,
+    draft,
+    load,
+    load_until_won,
+    read_entries,
+    small,
+    turns,
+)
 
 T = TypeVar("T")
 CURSORS = ("a", "b")
+CONFIG = small(max_entries=4, cursor_bytes=200)
+
+
+class MemoryHost:
+    """Owners with a process each, on a disk in memory that can be made to fail."""
+
+    can_fail = True
+
+    def __init__(self) -> None:
+        self.world = ManagedWorld()
+        self.records = self.world.records
+        self.clock = self.world.clock
+        self.process: Process = self.world.process()
+
+    @property
+    def store(self) -> MemoryLedgerStore:
+        return self.process.store
+
+    async def load(self) -> ManagedLedger:
+        return await self.process.load(CONFIG)
+
+    async def load_elsewhere(self) -> ManagedLedger:
+        """As another owner would, with the old one still at work."""
+        self.process = self.world.process()
+        return await self.load()
+
+    def hold(self) -> None:
+        """What is submitted from here on is still on its way when the crash comes."""
+        self.process.store.pause()
+
+    async def crash(self, managed: ManagedLedger, kept: int) -> None:
+        self.process.crash(kept_entries=kept)
+        self.process = self.world.process()
+
+    async def close(self) -> None:
+        pass
+
+
+class FileHost:
+    """Owners one after another in one process, on real files; a crash is a kill."""
+
+    can_fail = False
+
+    def __init__(self) -> None:
+        self.directory = TemporaryDirectory()
+        self.engine = FileEngine(Path(self.directory.name))
+        self.records = MemoryRecords()
+        self.clock = ManualClock()
+
+    @property
+    def store(self) -> LedgerStore:
+        assert self.engine.store is not None
+        return self.engine.store
+
+    async def load(self) -> ManagedLedger:
+        return await load(await self.engine.start(), self.records, self.clock, "owner", CONFIG)
+
+    async def load_elsewhere(self) -> ManagedLedger:
+        return await self.load()
+
+    def hold(self) -> None:
+        pass
+
+    async def crash(self, managed: ManagedLedger, kept: int) -> None:
+        managed.abandon("its process was killed")
+        await self.engine.kill_and_restart()
+
+    async def close(self) -> None:
+        await self.engine.shut_down()
+        self.directory.cleanup()
 
 
 class ManagedLedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.world = ManagedWorld()
-        self.process = self.world.process()
+        self.host: MemoryHost | FileHost = self.make_host()
         self.zombies: list[ManagedLedger] = []
         self.texts = 0
         # By position, everything answered; and texts whose fate was never told.
@@ -50,6 +137,9 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
         # By cursor: acknowledged with a receipt, and acknowledged since without one.
         self.acked: dict[str, set[Position]] = {}
         self.loose: dict[str, set[Position]] = {}
+
+    def make_host(self) -> MemoryHost | FileHost:
+        return MemoryHost()
 
     def wait(self, awaitable: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(awaitable)
@@ -63,12 +153,14 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-        self.wait(end())
+        if hasattr(self, "managed"):
+            self.wait(end())
+        self.wait(self.host.close())
         self.loop.close()
 
     @initialize()
     def begin(self) -> None:
-        self.managed = self.wait(self.process.load(small(max_entries=4, cursor_bytes=200)))
+        self.managed = self.wait(self.host.load())
 
     # Entries
 
@@ -88,7 +180,7 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
 
         self.wait(act())
 
-    @precondition(lambda self: not self.is_sealed)
+    @precondition(lambda self: not self.is_sealed and self.host.can_fail)
     @rule(size=st.integers(1, 3), kept=st.integers(0, 3))
     def append_with_a_failing_commit(self, size: int, kept: int) -> None:
         async def act() -> None:
@@ -96,23 +188,17 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
             # A ledger must be open, or the failure would hit nothing.
             opener = self.new_texts(1)
             self.answered[await self.managed.append([draft(opener[0])])] = opener[0]
-            self.process.store.fail_next_commit(kept_entries=kept)
+            assert isinstance(self.host, MemoryHost)
+            self.host.store.fail_next_commit(kept_entries=kept)
             self.unknown |= set(batch)
-            try:
+            with contextlib.suppress(Unavailable):
                 first = await self.managed.append([draft(text) for text in batch])
-            except Unavailable:
-                return
-            # The ledger was just rolling over: the failure met nothing of ours yet.
-            for number, text in enumerate(batch):
-                self.answered[Position(first.ledger, first.entry + number)] = text
+                # The ledger was just rolling over: the failure met nothing of ours yet.
+                for number, text in enumerate(batch):
+                    self.answered[Position(first.ledger, first.entry + number)] = text
+            await turns()
 
         self.wait(act())
-        self.wait(self.settle())
-
-    async def settle(self) -> None:
-        """Let a recovery that is under way finish; make the record certain."""
-        for _ in range(50):
-            await asyncio.sleep(0)
 
     @rule()
     def seal(self) -> None:
@@ -128,7 +214,7 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
         is_new = name not in self.acked
         self.wait(self.managed.open_cursor(name, EARLIEST if is_earliest else LATEST))
         if is_new:
-            present = [] if is_earliest else list(self.present())
+            present = [] if is_earliest else list(self.wait(self.present()))
             self.acked[name], self.loose[name] = set(present), set()
 
     @rule(name=st.sampled_from(CURSORS))
@@ -164,7 +250,7 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
 
         async def act() -> None:
             cursor.acknowledge_cumulative(position)
-            self.loose[name] |= {p for p in self.present() if p <= position}
+            self.loose[name] |= {p for p in await self.present() if p <= position}
             if is_confirmed:
                 await cursor.persist()
                 self.note_persisted()
@@ -180,7 +266,7 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
         assert cursor is not None
         self.wait(cursor.seek(position))
         self.note_persisted()
-        self.acked[name] = {p for p in self.present() if p < position}
+        self.acked[name] = {p for p in self.wait(self.present()) if p < position}
 
     def note_persisted(self) -> None:
         for name, loose in self.loose.items():
@@ -193,8 +279,9 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
     def trim(self, retention_minutes: int) -> None:
         async def act() -> None:
             await self.managed.set_policy(LedgerPolicy(retention_minutes=retention_minutes))
-            needed = [p for p in self.present() if any(p not in a for a in self.acked.values())]
-            upkeep = await maintain(self.managed, self.world.clock.now_ms)
+            present = await self.present()
+            needed = [p for p in present if any(p not in a for a in self.acked.values())]
+            upkeep = await maintain(self.managed, self.host.clock.now_ms)
             assert not {p.ledger for p in needed} & set(upkeep.trimmed)
             self.trimmed_to = self.managed.record.trimmed_to
 
@@ -202,7 +289,7 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.integers(1, 3600))
     def time_passes(self, seconds: int) -> None:
-        self.world.clock.now_ms += 1000 * seconds
+        self.host.clock.now_ms += 1000 * seconds
 
     # Failures
 
@@ -211,45 +298,52 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
         """The process dies with appends under way; some of them may have reached the disk."""
 
         async def act() -> None:
-            self.process.store.pause()
-            lost = []
-            if pending and not self.is_sealed:
-                batch = self.new_texts(pending)
-                lost = [self.managed.submit([draft(text)]) for text in batch]
-                self.unknown |= set(batch)
-                await self.settle()
-            self.process.crash(kept_entries=kept)
-            for result in await asyncio.gather(*lost, return_exceptions=True):
-                assert isinstance(result, Fenced)
-            self.process = self.world.process()
-            await self.take_over()
+            self.host.hold()
+            batch = self.new_texts(pending) if not self.is_sealed else []
+            lost = [self.managed.submit([draft(text)]) for text in batch]
+            self.unknown |= set(batch)
+            await turns()
+            await self.host.crash(self.managed, kept)
+            results = await asyncio.gather(*lost, return_exceptions=True)
+            for text, result in zip(batch, results, strict=True):
+                if isinstance(result, Position):
+                    self.answered[result] = text
+                else:
+                    assert isinstance(result, Fenced | Unavailable), result
+            self.managed = await self.host.load()
+            await self.check_takeover()
 
         self.wait(act())
 
-    @rule()
-    def another_takes_over(self) -> None:
+    @rule(pending=st.integers(0, 2))
+    def another_takes_over(self, pending: int) -> None:
+        """While appends of the old owner are under way, which it then learns were fenced."""
+
         async def act() -> None:
             zombie = self.managed
-            self.process = self.world.process()
-            await self.take_over()
+            old_host_store = self.host.store
+            self.host.hold()
+            batch = self.new_texts(pending) if not self.is_sealed else []
+            lost = [zombie.submit([draft(text)]) for text in batch]
+            self.unknown |= set(batch)
+            self.managed = await load_until_won(self.host.load_elsewhere)
+            if isinstance(old_host_store, MemoryLedgerStore):
+                old_host_store.resume()
+            results = await asyncio.gather(*lost, return_exceptions=True)
+            for text, result in zip(batch, results, strict=True):
+                if isinstance(result, Position):
+                    self.answered[result] = text
             await self.try_as_a_zombie(zombie)
+            await self.check_takeover()
 
         self.wait(act())
 
     async def try_as_a_zombie(self, zombie: ManagedLedger) -> None:
-        handles = zombie.cursors.all()
-        try:
+        with pytest.raises((Fenced, Closed) if self.is_sealed else Fenced):
             await zombie.append([draft("zombie")])
-        except (Fenced, Closed) as error:
-            assert isinstance(error, Fenced) or self.is_sealed
-        else:
-            raise AssertionError("a zombie was answered")
-        for cursor in handles:
-            try:
+        for cursor in zombie.cursors.all():
+            with pytest.raises(Fenced):
                 await cursor.seek(EARLIEST)
-            except Fenced:
-                continue
-            raise AssertionError("a zombie moved a cursor")
         zombie.abandon("it knows by now")
 
     @rule()
@@ -257,12 +351,12 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
         async def act() -> None:
             await self.managed.unload()
             self.note_persisted()
-            await self.take_over()
+            self.managed = await self.host.load()
+            await self.check_takeover()
 
         self.wait(act())
 
-    async def take_over(self) -> None:
-        self.managed = await self.process.load(small(max_entries=4, cursor_bytes=200))
+    async def check_takeover(self) -> None:
         for loose in self.loose.values():
             loose.clear()
         # What was acknowledged without a receipt may have been written or not.
@@ -270,48 +364,39 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
             cursor = self.managed.cursors.get(name)
             assert cursor is not None, f"cursor {name} is gone"
             assert not [p for p in acked if not cursor.is_acked(p)]
-            acked |= {p for p in self.present() if cursor.is_acked(p)}
+            acked |= {p for p in await self.present() if cursor.is_acked(p)}
 
     @precondition(lambda self: not self.is_sealed)
     @rule(is_applied=st.booleans(), size=st.integers(1, 6))
     def roll_over_with_a_lost_answer(self, is_applied: bool, size: int) -> None:
         async def act() -> None:
             batch = self.new_texts(size)
-            self.world.records.fail_next_save(is_applied=is_applied)
+            self.host.records.fail_next_save(is_applied=is_applied)
             for text in batch:
                 self.unknown.add(text)
                 try:
                     self.answered[await self.managed.append([draft(text)])] = text
                 except Unavailable:
                     continue
-            await self.settle()
-            self.world.records.fail_nothing()
+            await turns()
+            self.host.records.fail_nothing()
 
         self.wait(act())
 
     # Laws
 
-    def present(self) -> dict[Position, str]:
+    async def present(self) -> dict[Position, str]:
         """Everything stored, as the owner sees it."""
         return {
             Position(entry.ledger, entry.entry): bytes(entry.body).decode()
-            for entry in self.loop_safe(read_entries(self.managed))
+            for entry in await read_entries(self.managed)
         }
-
-    def loop_safe(self, awaitable: Coroutine[Any, Any, T]) -> T:
-        """Reading in memory needs no loop: each step only yields."""
-        try:
-            while True:
-                awaitable.send(None)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
 
     @invariant()
     def everything_answered_is_there_and_nothing_is_invented(self) -> None:
         if not hasattr(self, "managed"):
             return
-        present = self.present()
+        present = self.wait(self.present())
         assert list(present) == sorted(present)
         self.answered = {p: t for p, t in self.answered.items() if p > self.trimmed_to}
         for position, text in self.answered.items():
@@ -325,7 +410,7 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
     def cursors_say_what_was_acknowledged(self) -> None:
         if not hasattr(self, "managed"):
             return
-        present = self.present()
+        present = self.wait(self.present())
         assert self.managed.cursors.names == sorted(self.acked)
         for name, acked in self.acked.items():
             cursor = self.managed.cursors.get(name)
@@ -339,14 +424,29 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
         """Unreferenced ledgers exist for a while, but garbage collection knows them all."""
         if not hasattr(self, "managed"):
             return
-        referenced = referenced_ledgers(self.managed.record)
-        garbage = self.loop_safe(
-            find_garbage(self.process.store, referenced, self.world.clock.now_ms, min_age_ms=0)
-        )
-        assert set(self.world.disk.ledgers) == referenced | set(garbage)
+
+        async def check() -> None:
+            referenced = referenced_ledgers(self.managed.record)
+            now_ms = self.host.clock.now_ms
+            garbage = await find_garbage(self.host.store, referenced, now_ms, min_age_ms=0)
+            assert {ledger async for ledger in self.host.store.ledgers()} == {
+                *referenced,
+                *garbage,
+            }
+
+        self.wait(check())
+
+
+class ManagedLedgerOnFilesMachine(ManagedLedgerMachine):
+    def make_host(self) -> MemoryHost | FileHost:
+        return FileHost()
 
 
 ManagedLedgerMachine.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=30, deadline=None
+    max_examples=120, stateful_step_count=30, deadline=None
+)
+ManagedLedgerOnFilesMachine.TestCase.settings = settings(
+    max_examples=12, stateful_step_count=25, deadline=None
 )
 TestManagedLedger = ManagedLedgerMachine.TestCase
+TestManagedLedgerOnFiles = ManagedLedgerOnFilesMachine.TestCase

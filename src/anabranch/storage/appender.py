@@ -4,7 +4,8 @@ A ledger is made when there is something to append, and ends when it is full or 
 (close, create, compare-and-set the record) submissions wait in a queue of bounded size, in order;
 one submission never spans two ledgers.
 
-A failed append has an unknown outcome. Its ledger is given up: everything that waits for it
+A submission that the engine refuses (no room, too much under way) was not begun, and its caller
+hears so at once. A failed append has an unknown outcome. Its ledger is given up: everything that waits for it
 fails, the ledger is recovered, which finds what of it did reach the disk, and only then does a
 new one take entries. Nothing is appended elsewhere on a caller's behalf: the producer sends it
 again, and its sequence ids remove the double. Until the recovery is through, submissions are
@@ -25,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from anabranch.errors import AnabranchError, Closed, Fenced, Full, Unavailable
+from anabranch.errors import AnabranchError, Closed, Fenced, Unavailable
 from anabranch.runtime.world import Clock
 from anabranch.storage.ledger import Draft, LedgerEnd, LedgerReader, LedgerStore, LedgerWriter
 from anabranch.storage.managed_record import ManagedRecord
@@ -166,10 +167,8 @@ class Appender:
     ) -> None:
         try:
             first, durable = ledger.writer.submit(drafts)
-        except (Closed, Full):
-            raise
-        except AnabranchError as error:
-            self._fail(ledger, error)
+        except Fenced as error:
+            self._tenure.end(error)
             raise
         group = self._group
         if group is None or group.durable is not durable:
@@ -205,13 +204,16 @@ class Appender:
         if isinstance(error, Fenced):
             self._tenure.end(error)
         elif not ledger.is_given_up:
-            ledger.is_given_up = True
-            number, name = ledger.writer.ledger, self._keeper.name
-            log.warning("giving up ledger=%d of=%s error=%r", number, name, error)
+            self._give_up(ledger, error)
             if ledger is self._open:
-                self._is_recovering = True
-                self._fail_queue(Unavailable(f"behind a failed append: {error}"))
                 self._start_switch(is_renewing=False)
+
+    def _give_up(self, ledger: _OpenLedger, error: AnabranchError) -> None:
+        ledger.is_given_up = True
+        number, name = ledger.writer.ledger, self._keeper.name
+        log.warning("giving up ledger=%d of=%s error=%r", number, name, error)
+        self._is_recovering = True
+        self._fail_queue(Unavailable(f"behind a failed append: {error}"))
 
     def _enqueue(self, drafts: Sequence[Draft], size: int) -> asyncio.Future[Position]:
         if self._keeper.record.is_sealed:
@@ -292,13 +294,16 @@ class Appender:
                 self._tenure.end(error)
                 raise
             except AnabranchError as error:
-                ledger.is_given_up = True
-                number = ledger.writer.ledger
-                log.warning("could not close, recovering ledger=%d error=%r", number, error)
-        record = await self._keeper.refresh()
-        for info in record.unclosed:
-            if info.ledger not in ends:
-                ends[info.ledger] = await self._store.recover(info.ledger)
+                if not ledger.is_given_up:
+                    self._give_up(ledger, error)
+        try:
+            record = await self._keeper.refresh()
+            for info in record.unclosed:
+                if info.ledger not in ends:
+                    ends[info.ledger] = await self._store.recover(info.ledger)
+        except AnabranchError:
+            self._is_recovering = False  # the next submission tries again
+            raise
         return ends
 
     def ended(self) -> None:
@@ -318,11 +323,12 @@ class Appender:
             self._queued_bytes -= size
             try:
                 self._append(ledger, drafts, size, future)
-            except Closed:  # must not pass for the end of the managed ledger
-                error = Unavailable(f"ledger {writer.ledger} was closed as soon as it was made")
-                _fail_futures([future], error)
             except AnabranchError as error:
+                if isinstance(error, Closed):  # which would pass for the end of all ledgers
+                    error = Unavailable(f"ledger {writer.ledger} was closed at once: {error}")
                 _fail_futures([future], error)
+                # A smaller one behind it might be taken, and overtake it.
+                self._fail_queue(error)
 
     def _come_of_age(self, ledger: _OpenLedger) -> None:
         # No new one until there is something to append: an idle topic costs nothing.
@@ -346,6 +352,8 @@ class Appender:
 
     def _stop(self, error: AnabranchError) -> None:
         self._detach()
+        if self._switch is not None and self._switch is not asyncio.current_task():
+            self._switch.cancel()
         self._fail_queue(error)
         groups, self._groups = self._groups, set()
         for group in groups:

@@ -176,6 +176,8 @@ class CursorLog:
     def _stop(self, error: AnabranchError) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
         self._answer(error, self._answering)
         self._answer(error, self._waiters)
         self._waiters = []

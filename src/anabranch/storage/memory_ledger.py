@@ -221,11 +221,11 @@ class MemoryLedgerWriter(MemoryLedgerReader):
         self._check_open()
         if self._store.disk.is_full:
             raise Full(f"no room for {len(drafts)} entries in ledger {self.ledger}")
-        first = self._next_entry
-        self._next_entry += len(drafts)
         # Bodies are copied: a caller may reuse its buffer once the entry is answered.
         copies = [draft._replace(body=bytes(draft.body)) for draft in drafts]
         self._last = self._store.enqueue(self, copies)
+        first = self._next_entry
+        self._next_entry += len(drafts)
         return Submission(first, self._last)
 
     async def append(self, drafts: Sequence[Draft]) -> int:

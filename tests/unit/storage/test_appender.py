@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from anabranch.errors import Fenced, Full, Unavailable
 from anabranch.storage.appender import RollConfig
+from anabranch.storage.ledger import Draft, LedgerEnd
 from anabranch.storage.managed_ledger import ManagedLedger, ManagedLedgerConfig
 from anabranch.storage.memory_ledger import MemoryLedgerStore, MemoryLedgerWriter
 from anabranch.topics.positions import Position
 from tests.managed_world import NAME, ManagedWorld, drafts, read_all, run, small, turns, until
+
+
+class Stubborn(MemoryLedgerStore):
+    """Fails to recover, once."""
+
+    failures = 1
+
+    async def recover(self, ledger: int) -> LedgerEnd:
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("the engine has stopped")
+        return await super().recover(ledger)
 
 
 def sizes(managed: ManagedLedger) -> list[int]:
@@ -108,15 +122,6 @@ def test_a_failed_append_gives_its_ledger_up_and_is_not_repeated(kept: int) -> N
 
 
 def test_a_recovery_that_fails_is_tried_again_by_the_next_submission() -> None:
-    class Stubborn(MemoryLedgerStore):
-        failures = 1
-
-        async def recover(self, ledger: int) -> object:  # type: ignore[override]
-            if self.failures:
-                self.failures -= 1
-                raise Unavailable("the engine has stopped")
-            return await super().recover(ledger)
-
     async def scenario() -> None:
         world = ManagedWorld()
         process = world.process()
@@ -203,6 +208,94 @@ def test_a_ledger_that_the_engine_closes_is_followed_by_another() -> None:
         await store.last.close()
         assert await managed.append(drafts("b")) == Position(2, 0)
         assert await read_all(managed) == ["a", "b"]
+
+    run(scenario())
+
+
+def test_what_waits_behind_a_failed_append_fails_with_it() -> None:
+    async def scenario() -> None:
+        process = ManagedWorld().process()
+        managed = await process.load(small(max_entries=2))
+        await managed.append(drafts("a"))
+        process.store.pause()
+        filling = managed.submit(drafts("b"))  # the ledger is full, the next ones wait
+        waiting = [managed.submit(drafts("c")), managed.submit(drafts("d"))]
+        process.store.fail_next_commit()
+        process.store.resume()
+        results = await asyncio.gather(filling, *waiting, return_exceptions=True)
+        assert [type(result) for result in results] == [Unavailable] * 3, "none overtakes"
+        await turns()
+        await managed.append(drafts("e"))
+        assert await read_all(managed) == ["a", "e"]
+
+    run(scenario())
+
+
+def test_a_seal_that_cannot_recover_a_failed_ledger_leaves_it_to_the_next_try() -> None:
+    async def scenario() -> None:
+        world = ManagedWorld()
+        process = world.process()
+        process.store = store = Stubborn(world.disk)
+        managed = await process.load()
+        await managed.append(drafts("a"))
+        store.pause()
+        pending = managed.submit(drafts("b"))
+        sealing = asyncio.create_task(managed.seal())
+        await turns()
+        store.fail_next_commit(kept_entries=1)
+        store.resume()
+        with pytest.raises(Unavailable):
+            await pending
+        with pytest.raises(Unavailable, match="the engine has stopped"):
+            await sealing
+        await managed.append(drafts("c"))
+        assert await managed.seal() == Position(2, 0)
+        assert await read_all(managed) == ["a", "b", "c"]
+
+    run(scenario())
+
+
+def test_a_submission_the_engine_refuses_was_not_begun() -> None:
+    class Busy(MemoryLedgerStore):
+        is_busy = False
+
+        def enqueue(self, *arguments: Any) -> asyncio.Future[None]:
+            if self.is_busy:
+                raise Unavailable("too much waits for the disk")
+            return super().enqueue(*arguments)
+
+    async def scenario() -> None:
+        world = ManagedWorld()
+        process = world.process()
+        process.store = store = Busy(world.disk)
+        managed = await process.load()
+        await managed.append(drafts("a"))
+        store.is_busy = True
+        with pytest.raises(Unavailable, match="too much waits"):
+            managed.submit(drafts("b"))
+        store.is_busy = False
+        assert (await managed.append(drafts("c"))).ledger == 1, "the ledger is still good"
+        assert await read_all(managed) == ["a", "c"]
+
+    run(scenario())
+
+
+def test_a_queue_that_the_new_ledger_refuses_fails_as_a_whole() -> None:
+    class Small(MemoryLedgerStore):
+        def enqueue(self, writer: MemoryLedgerWriter, drafts: list[Draft]) -> asyncio.Future[None]:
+            if len(drafts[0].body) > 3:
+                raise Unavailable("too large for now")
+            return super().enqueue(writer, drafts)
+
+    async def scenario() -> None:
+        world = ManagedWorld()
+        process = world.process()
+        process.store = Small(world.disk)
+        managed = await process.load()
+        futures = [managed.submit(drafts(text)) for text in ("a", "large", "b")]
+        results = await asyncio.gather(*futures, return_exceptions=True)
+        assert [type(result) for result in results] == [Position, Unavailable, Unavailable]
+        assert await read_all(managed) == ["a"]
 
     run(scenario())
 
