@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.simulation.workloads.echo import echo_through_a_bad_network
+from tests.simulation.workloads.elections import elect_through_pauses_and_cuts
 from tests.simulation.workloads.sqlite_crashes import crash_the_sqlite_engine
+from tests.simulation.workloads.storage_crashes import crash_the_ledger_engine
+from tests.simulation.workloads.storage_flips import flip_a_bit_of_the_ledger_engine
 from tests.simulation.world import SimulatedWorld, run
 
 
@@ -24,6 +27,9 @@ class Workload:
 WORKLOADS = {
     workload.name: workload
     for workload in (
+        Workload("storage-crashes", "storage", crash_the_ledger_engine),
+        Workload("storage-flips", "storage", flip_a_bit_of_the_ledger_engine),
+        Workload("elections", "metadata", elect_through_pauses_and_cuts),
         Workload("sqlite-crashes", "metadata", crash_the_sqlite_engine),
         Workload("echo", "network", echo_through_a_bad_network),
     )
