@@ -161,7 +161,7 @@ def test_any_other_failure_ends_the_sessions_and_a_restart_recovers(
 def test_too_much_waiting_is_refused_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("anabranch.metadata.sqlite.MAX_WAITING", 3)
+    monkeypatch.setattr("anabranch.metadata.group_commit.MAX_WAITING", 3)
 
     async def scenario() -> None:
         store = (await SqliteTree.open("a.db", system_world(tmp_path))).open_session()
