@@ -27,7 +27,8 @@ from anabranch.protocol.message_ids import (
 )
 from anabranch.protocol.topic_list_hash import topic_list_hash
 from anabranch.protocol.wire_codec import Ack, Flow
-from tests.protocol_messages import facts, messages
+from tests.protocol_facts import facts
+from tests.protocol_messages import messages
 
 MANY = settings(max_examples=60, deadline=None)
 

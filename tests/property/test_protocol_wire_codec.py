@@ -19,7 +19,8 @@ from anabranch.protocol.commands import Kind, kind_of, parse_command
 from anabranch.protocol.entries import build_entry
 from anabranch.protocol.frames import encode_frame, split_frame
 from anabranch.protocol.wire_codec import Ack, Delivery, Flow, Receipt, Send, WireId
-from tests.protocol_messages import facts, id_facts, messages, unknown_fields, varint
+from tests.protocol_facts import facts, id_facts
+from tests.protocol_messages import messages, unknown_fields, varint
 
 LIMIT = 1 << 20
 MANY = settings(max_examples=80, deadline=None)
@@ -220,6 +221,38 @@ def test_protobuf_reads_the_receipts_we_write(
         (producer, sequence, highest),
         (ledger, entry, -1, -1, 0, None, None),
     )
+
+
+@given(st.lists(st.tuples(i64s, i64s, i64s), max_size=4), i64s, st.integers(0, 2**62))
+@MANY
+def test_receipts_of_a_run_are_the_receipts_of_each(
+    facts_of_sends: list[tuple[int, int, int]], ledger: int, first_entry: int
+) -> None:
+    sends = []
+    expected = BytesWriter()
+    for index, (producer, sequence, highest) in enumerate(facts_of_sends):
+        send = Send()
+        send.producer_id, send.sequence_id, send.highest_sequence_id = producer, sequence, highest
+        sends.append(send)
+        wire_codec.write_receipt(expected, producer, sequence, highest, ledger, first_entry + index)
+    out = BytesWriter()
+    wire_codec.write_receipts(out, sends, ledger, first_entry)
+    assert out.getvalue() == expected.getvalue()
+
+
+@given(i64s, i64s, st.integers(0, 2**62), st.lists(st.binary(max_size=50), max_size=4))
+@MANY
+def test_deliveries_of_a_run_are_the_deliveries_of_each(
+    consumer: int, ledger: int, first_entry: int, bodies: list[bytes]
+) -> None:
+    out, expected = BytesWriter(), BytesWriter()
+    wire_codec.write_deliveries(out, consumer, ledger, first_entry, 3, bodies)
+    for index, body in enumerate(bodies):
+        wire_codec.write_delivery_header(
+            expected, consumer, ledger, first_entry + index, 3, 0, None, -1, len(body)
+        )
+        expected.write(body)
+    assert out.getvalue() == expected.getvalue()
 
 
 @given(i64s, i64s, i64s, st.integers(-1, 2**31 - 1), st.integers(0, 2**32 - 1),

@@ -183,8 +183,12 @@ def read_varint(data: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
 
 def _read_u32(data: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
     """Like read_varint, for tags and lengths: five bytes at most, or protobuf calls it corrupt."""
-    limit: i64 = pos + 5
     value: i64
+    if pos < end:
+        value = data[pos]
+        if value < 0x80:
+            return value, pos + 1
+    limit: i64 = pos + 5
     value, pos = read_varint(data, pos, end if end < limit else limit)
     return (value, pos) if value <= U32_MAX else (0, -1)
 
@@ -236,58 +240,75 @@ def _command_of(data: bytes, pos: i64, frame_end: i64, kind: i64) -> tuple[i64, 
     return pos, end
 
 
-def _frame_end(data: bytes, pos: i64, frame_limit: i64) -> i64:
-    """Where the frame at `pos` ends; -1: not a whole frame, too small to be ours, or too large."""
+def _next_command(data: bytes, pos: i64, frame_limit: i64, kind: i64) -> tuple[i64, i64, i64]:
+    """Where the fields of the command in the frame at `pos` begin and end, and the frame ends.
+
+    The first is -1 if there is no whole frame, or one too large, or of another kind.
+    """
     left: i64 = len(data) - pos
     if left < 12:
-        return -1
+        return -1, -1, -1
     word: int = read_i32_be(data, pos)
     size: i64 = word
     if size < 8 or size > frame_limit or size > left - 4:
-        return -1
-    return pos + 4 + size
+        return -1, -1, -1
+    frame_end: i64 = pos + 4 + size
+    fields: i64
+    end: i64
+    fields, end = _command_of(data, pos + 4, frame_end, kind)
+    return fields, end, frame_end
 
 
 # ---- reading: entries --------------------------------------------------------------------------
 
 
-def _scan_metadata(data: bytes, pos: i64, end: i64, view: EntryView) -> bool:
-    """Publish time and batch size, skipping the rest; False: odd, or lacking what is required."""
+def _scan_metadata(data: bytes, pos: i64, end: i64, view: EntryView) -> bool:  # noqa: C901
+    """Publish time and batch size, skipping the rest; False: odd, or lacking what is required.
+
+    One loop for all of it, since this runs for every entry: interpreted, a call costs as much as
+    three of its fields.
+    """
+    size: i64
     value: i64
     seen: i64 = 0
     while pos < end:
         tag: i64 = data[pos]
-        if tag == 0x18 or tag == 0x10 or tag == 0x58:
-            value, pos = read_varint(data, pos + 1, end)
-            seen |= _set_metadata_field(view, tag, value)
-        else:
+        if tag < 0x80 and tag & 7 == 2:
+            pos += 1
+            size = data[pos] if pos < end else 0x80
+            if size < 0x80:
+                pos += 1
+            else:
+                size, pos = _read_u32(data, pos, end)
+            if pos < 0 or size > end - pos or tag == 0x12 or tag == 0x1A or tag == 0x5A:
+                return False
+            pos += size
             if tag == 0x0A:
                 seen |= 1
+        elif tag == 0x10 or tag == 0x18 or tag == 0x58:
+            value, pos = read_varint(data, pos + 1, end)
+            if tag == 0x10:
+                seen |= 2
+            elif tag == 0x18:
+                view.publish_time_ms = value
+                seen |= 4
+            else:
+                view.batch_size = value
+                seen |= 0 if value >= I32_MIN and value <= I32_MAX else 8
+        else:
             pos = _skip_metadata_field(data, pos, end)
         if pos < 0:
             return False
     return seen == 7
 
 
-def _set_metadata_field(view: EntryView, tag: i64, value: i64) -> i64:
-    """Which required field this was, as a bit; 8: odd."""
-    if tag == 0x18:
-        view.publish_time_ms = value
-        return 4
-    if tag == 0x10:
-        return 2
-    view.batch_size = value
-    return 0 if value >= I32_MIN and value <= I32_MAX else 8
-
-
 def _skip_metadata_field(data: bytes, pos: i64, end: i64) -> i64:
     tag: i64
     tag, pos = _read_u32(data, pos, end)
-    if pos < 0 or tag < 8:
-        return -1
     number: i64 = tag >> 3
-    if (number == 1 and tag != 0x0A) or number == 2 or number == 3 or number == 11:
-        return -1  # a field we want, under another wire type
+    # 1, 2, 3 and 11 are the ones we want: here they come under another wire type.
+    if pos < 0 or number <= 3 or number == 11:
+        return -1
     return skip_field(data, pos, end, tag & 7)
 
 
@@ -388,25 +409,24 @@ def _nested_end(data: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
 def scan_sends(window: bytes, start: i64, frame_limit: i64, sends: list[Send]) -> i64:
     """Append the SEND frames at `start` to `sends`; the position of the first other frame."""
     pos: i64 = start
+    fields: i64
+    end: i64
+    frame_end: i64
     while True:
-        frame_end: i64 = _frame_end(window, pos, frame_limit)
-        if frame_end < 0:
-            return pos
-        fields: i64
-        end: i64
-        fields, end = _command_of(window, pos + 4, frame_end, SEND)
+        fields, end, frame_end = _next_command(window, pos, frame_limit, SEND)
         if fields < 0:
             return pos
         send = Send()
-        if not _scan_send(window, fields, end, send):
-            return pos
-        if not _scan_entry(window, end, frame_end, send):
+        if not _scan_send(window, fields, end, send) or not _scan_entry(
+            window, end, frame_end, send
+        ):
             return pos
         sends.append(send)
         pos = frame_end
 
 
-def _scan_send(data: bytes, pos: i64, end: i64, send: Send) -> bool:
+def _scan_send(data: bytes, pos: i64, end: i64, send: Send) -> bool:  # noqa: C901
+    """One loop, for the same reason as in _scan_metadata."""
     value: i64
     seen: i64 = 0
     while pos < end:
@@ -416,9 +436,14 @@ def _scan_send(data: bytes, pos: i64, end: i64, send: Send) -> bool:
             if pos < 0:
                 return False
             continue
-        value, pos = read_varint(data, pos + 1, end)
-        if pos < 0:
-            return False
+        pos += 1
+        value = data[pos] if pos < end else 0x80
+        if value < 0x80:
+            pos += 1
+        else:
+            value, pos = read_varint(data, pos, end)
+            if pos < 0:
+                return False
         if tag == 0x08:
             send.producer_id = value
             seen |= 1
@@ -457,13 +482,11 @@ def _set_send_field(send: Send, tag: i64, value: i64) -> bool:
 def scan_receipts(window: bytes, start: i64, frame_limit: i64, receipts: list[Receipt]) -> i64:
     """Append the SEND_RECEIPT frames at `start`; the position of the first other frame."""
     pos: i64 = start
+    fields: i64
+    end: i64
+    frame_end: i64
     while True:
-        frame_end: i64 = _frame_end(window, pos, frame_limit)
-        if frame_end < 0:
-            return pos
-        fields: i64
-        end: i64
-        fields, end = _command_of(window, pos + 4, frame_end, SEND_RECEIPT)
+        fields, end, frame_end = _next_command(window, pos, frame_limit, SEND_RECEIPT)
         if fields < 0:
             return pos
         receipt = Receipt()
@@ -514,19 +537,17 @@ def _set_receipt_field(receipt: Receipt, tag: i64, value: i64) -> i64:
 def scan_deliveries(window: bytes, start: i64, frame_limit: i64, found: list[Delivery]) -> i64:
     """Append the MESSAGE frames at `start` to `found`; the position of the first other frame."""
     pos: i64 = start
+    fields: i64
+    end: i64
+    frame_end: i64
     while True:
-        frame_end: i64 = _frame_end(window, pos, frame_limit)
-        if frame_end < 0:
-            return pos
-        fields: i64
-        end: i64
-        fields, end = _command_of(window, pos + 4, frame_end, MESSAGE)
+        fields, end, frame_end = _next_command(window, pos, frame_limit, MESSAGE)
         if fields < 0:
             return pos
         delivery = Delivery()
-        if not _scan_delivery(window, fields, end, delivery):
-            return pos
-        if not _scan_entry(window, end, frame_end, delivery):
+        if not _scan_delivery(window, fields, end, delivery) or not _scan_entry(
+            window, end, frame_end, delivery
+        ):
             return pos
         found.append(delivery)
         pos = frame_end
@@ -749,6 +770,16 @@ def write_receipt(
         _write_field(out, 0x20, highest_sequence_id)
 
 
+def write_receipts(out: BytesWriter, sends: list[Send], ledger: i64, first_entry: i64) -> None:
+    """The receipts of sends that were stored one behind the other, from `first_entry` on."""
+    entry: i64 = first_entry
+    for send in sends:
+        write_receipt(
+            out, send.producer_id, send.sequence_id, send.highest_sequence_id, ledger, entry
+        )
+        entry += 1
+
+
 def write_delivery_header(
     out: BytesWriter,
     consumer_id: i64,
@@ -785,6 +816,22 @@ def write_delivery_header(
             _write_field(out, 0x20, word)
     if consumer_epoch >= 0:
         _write_field(out, 0x28, consumer_epoch)
+
+
+def write_deliveries(
+    out: BytesWriter,
+    consumer_id: i64,
+    ledger: i64,
+    first_entry: i64,
+    partition: i64,
+    bodies: list[bytes],
+) -> None:
+    """Whole MESSAGE frames for entries that lie one behind the other, delivered the first time."""
+    entry: i64 = first_entry
+    for body in bodies:
+        write_delivery_header(out, consumer_id, ledger, entry, partition, 0, None, -1, len(body))
+        out.write(body)
+        entry += 1
 
 
 def _words_size(ack_set: list[int]) -> i64:

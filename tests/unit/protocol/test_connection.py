@@ -23,7 +23,7 @@ from anabranch.protocol.entries import broker_block, build_entry
 from anabranch.protocol.frames import frame_limit
 from anabranch.protocol.handshake import Role, State
 from anabranch.protocol.wire_codec import Ack, Flow, Send, WireId
-from tests.protocol_messages import facts
+from tests.protocol_facts import facts
 
 METADATA = wire_pb2.MessageMetadata(producer_name="p", sequence_id=7, publish_time=1)
 CONNECT = wire_pb2.CommandConnect(client_version="test", protocol_version=21)
