@@ -39,6 +39,7 @@ class Subscription:
         self.meter: RateMeter = topic.new_meter()
         self._key_shared: wire_pb2.KeySharedMeta | None = None
         self._is_seeking = False
+        self.is_awaited = False  # its consumers were sent away by a seek and will be back
 
     # What a delivery asks for
 
@@ -104,6 +105,7 @@ class Subscription:
         except BadAssignment:
             self._stop_if_idle()
             raise
+        self.is_awaited = False
         consumer.subscription = self
         consumer.connected_at_ms = self.topic.clock.wall_ms()
         self.consumers[consumer.receiver.consumer] = consumer
@@ -201,7 +203,7 @@ class Subscription:
     async def seek(self, position: Position) -> None:
         if self._is_seeking:
             raise NotAllowed(f"{self.title} is being moved already")
-        self._is_seeking = True
+        self._is_seeking = self.is_awaited = True
         try:
             self.disconnect_all()
             await self.cursor.seek(position)

@@ -47,6 +47,8 @@ EPOCH_PROPERTY = "anabranch.topic-epoch"
 SYSTEM_CURSORS = ("pulsar.dedup", "__compaction")
 # How long a producer whose name is wanted by another has to show that it lives.
 LIVENESS_SECONDS = 5.0
+# How long a reader has to come back to the place it sought.
+AWAITED_SECONDS = 60.0
 
 
 class Topic:
@@ -259,10 +261,20 @@ class Topic:
             await self.ledger.delete_cursor(name)
 
     def drop_if_not_durable(self, subscription: Subscription) -> None:
-        """A reader's cursor lives as long as its consumers."""
-        if not subscription.cursor.is_durable and not subscription.consumers:
-            subscription.stop()
-            self.subscriptions.pop(subscription.name, None)
+        """A reader's cursor lives as long as its consumers, and through a seek of theirs."""
+        if subscription.cursor.is_durable or subscription.consumers:
+            return
+        if subscription.is_awaited:
+            loop = asyncio.get_running_loop()
+            loop.call_later(AWAITED_SECONDS, self._give_up_waiting, subscription)
+            return
+        subscription.stop()
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+
+    def _give_up_waiting(self, subscription: Subscription) -> None:
+        subscription.is_awaited = False
+        self.drop_if_not_durable(subscription)
 
     # The life of the whole
 

@@ -6,7 +6,7 @@ from google.protobuf.message import Message
 
 from anabranch.broker.session import Handler, Session
 from anabranch.broker.wire_errors import code_of
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, NotAllowed
 from anabranch.protocol import wire_pb2
 from anabranch.topics.names import parse_topic_name
 
@@ -18,6 +18,10 @@ def lookup(session: Session, command: wire_pb2.CommandLookupTopic) -> None:
     answer = Found(request_id=command.request_id, authoritative=True)
     try:
         parse_topic_name(command.topic)
+        if command.advertised_listener_name:
+            raise NotAllowed(
+                f"there is no listener {command.advertised_listener_name!r}; name none"
+            )
         answer.response = Found.Connect
         answer.brokerServiceUrl = session.broker.service_url
     except AnabranchError as error:

@@ -43,7 +43,9 @@ def schema_from_wire(message: wire.Schema) -> SchemaInfo:
     if found is None:
         raise InvalidInput(f"schema type {message.type} of schema {message.name!r} is unknown")
     properties = {each.key: each.value for each in message.properties}
-    return SchemaInfo(found, message.schema_data, message.name, properties)
+    # A primitive is described by its type alone; what clients put there ("null") means nothing.
+    data = b"" if found.is_primitive else message.schema_data
+    return SchemaInfo(found, data, message.name, properties)
 
 
 def schema_to_wire(schema: SchemaInfo) -> wire.Schema:
