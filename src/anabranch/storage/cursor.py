@@ -126,9 +126,11 @@ class Cursor:
 
     def backlog(self, spans: Spans) -> int:
         """Entries not acknowledged whole."""
-        oldest = spans.start.ledger
-        acked = sum(runs.size for ledger, runs in self._runs.items() if ledger >= oldest)
-        return spans.total - spans.ordinal(self.mark_delete) - acked
+        left = spans.total - spans.ordinal(self.mark_delete)
+        for ledger, runs in self._runs.items():
+            # Those of a trimmed ledger are not there any more, acknowledged or not.
+            left -= runs.size if ledger >= spans.ledgers[0] else 0
+        return left
 
     # Acknowledging
 
@@ -139,10 +141,14 @@ class Cursor:
         trimmed is no mistake, and the others of its list must still count.
         """
         added = 0
+        ledger, entries = -1, 0
         for position in positions:
-            if position > self.mark_delete and spans.has(position):
+            if position[0] != ledger:
+                ledger = position[0]
+                entries = spans.entries_of(ledger)
+            if 0 <= position[1] < entries and position > self.mark_delete:
                 added += self._acknowledge_one(position)
-        if added:
+        if added and self._runs:
             self._absorb(spans)
         return added
 
@@ -183,6 +189,8 @@ class Cursor:
         True if that was news. A position behind the last entry was never delivered: refused,
         for it could only be a mistake, and one that would swallow the whole backlog.
         """
+        if not unacked and spans.has(position):
+            return self._advance(position, spans)
         if position > spans.last:
             raise InvalidInput(f"cumulative ack of {position}, behind the last entry {spans.last}")
         if not unacked:
@@ -196,8 +204,10 @@ class Cursor:
         if position <= self.mark_delete:
             return False
         self._move_mark(position)
-        self._drop_completed_batches()
-        self._absorb(spans)
+        if self._batches:
+            self._drop_completed_batches()
+        if self._runs:
+            self._absorb(spans)
         return True
 
     def reset(self, position: Position, spans: Spans) -> None:
@@ -284,11 +294,12 @@ class Cursor:
 
     def _absorb(self, spans: Spans) -> None:
         while self._runs:
-            found = spans.following(self.mark_delete)
-            if found is None:
-                return
-            runs = self._runs.get(found.ledger)
-            if runs is None or found.entry not in runs:
+            ledger, entry = self.mark_delete
+            found: Position | None = Position(ledger, entry + 1)
+            if entry + 1 >= spans.entries_of(ledger):
+                found = spans.following(self.mark_delete)
+            runs = None if found is None else self._runs.get(found.ledger)
+            if found is None or runs is None or runs.first != found.entry:
                 return
             self._move_mark(Position(found.ledger, runs.next_absent(found.entry) - 1))
 
@@ -296,6 +307,8 @@ class Cursor:
         """Up to `position`, forgetting what lies below it now."""
         self.mark_delete = position
         self._is_changed = True
+        if not self._runs:
+            return
         for ledger in [ledger for ledger in self._runs if ledger <= position.ledger]:
             if ledger == position.ledger:
                 self._runs[ledger].discard_through(position.entry)

@@ -5,8 +5,9 @@ Runs are stored as distances, so ten thousand holes in one ledger take some twen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from google.protobuf.message import DecodeError
 
@@ -62,12 +63,12 @@ def _fill(cursor: pb.Cursor, name: str, change: CursorChange) -> None:
         )
 
 
-def _distances(runs: Runs) -> Iterator[int]:
-    at = 0
-    for first, last in runs:
-        yield first - at
-        yield last - first + 1
-        at = last + 1
+def _distances(runs: Runs) -> list[int]:
+    distances = [0] * (2 * len(runs))
+    ends = [0, *(last + 1 for _, last in runs)]
+    distances[::2] = [first - end for (first, _), end in zip(runs, ends, strict=False)]
+    distances[1::2] = [last - first + 1 for first, last in runs]
+    return distances
 
 
 def _change(cursor: pb.Cursor) -> CursorChange:
@@ -88,10 +89,9 @@ def _change(cursor: pb.Cursor) -> CursorChange:
 def _runs(acks: pb.Acks) -> Runs:
     if len(acks.runs) % 2:
         raise InvalidInput(f"cursor record: {len(acks.runs)} run distances in ledger {acks.ledger}")
-    runs, at = [], 0
-    for gap, length in zip(acks.runs[::2], acks.runs[1::2], strict=True):
-        if length == 0:
-            raise InvalidInput(f"cursor record: empty run in ledger {acks.ledger}")
-        runs.append((at + gap, at + gap + length - 1))
-        at += gap + length
-    return tuple(runs)
+    # Added up, distances are the first of a run and the one behind its last, in turn.
+    bounds = list(accumulate(acks.runs))
+    runs = tuple((first, end - 1) for first, end in zip(bounds[::2], bounds[1::2], strict=True))
+    if any(last < first for first, last in runs):
+        raise InvalidInput(f"cursor record: empty run in ledger {acks.ledger}")
+    return runs

@@ -38,6 +38,11 @@ class IntervalSet:
     def __repr__(self) -> str:
         return f"IntervalSet({list(self)})"
 
+    @property
+    def first(self) -> int:
+        """The smallest integer in it; there must be one."""
+        return self._firsts[0]
+
     def add(self, first: int, last: int) -> int:
         """Add first to last, both included; how many of them were new."""
         firsts, lasts = self._firsts, self._lasts
