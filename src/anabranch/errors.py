@@ -9,6 +9,7 @@
     ├── Unavailable     back off and retry, up to a deadline
     │   ├── Full                no room on disk
     │   ├── NotReady            not here, or not now: look up again
+    │   ├── ProducersHeld       the backlog is over its quota: wait until consumers made room
     │   ├── TooManyRequests     slow down
     │   └── SessionLost         the store session ended; everything it held is gone
     ├── Refused         tell the user, never retry
@@ -20,12 +21,17 @@
     │   ├── ProducerFenced      another producer has the topic for itself
     │   ├── ConsumerBusy        the subscription is taken, or of another type
     │   ├── NotEmpty
+    │   ├── OverQuota           the backlog is over its quota, and producers are to know
     │   ├── AlreadyExists       it was to be new
     │   ├── NotAllowed          by a policy, or by what the thing is
-    │   │   └── EncryptionRequired
+    │   │   ├── EncryptionRequired
+    │   │   └── NotSupported    things of this kind have no such operation, or it is switched off
     │   ├── IncompatibleSchema  it may not follow the schemas the topic has
     │   └── InvalidInput        also a ValueError
     │       ├── InvalidName     of a topic, a segment or a namespace
+    │       ├── Malformed       not even readable: no JSON, no number
+    │       ├── TooLarge        more bytes than anybody would send in earnest
+    │       ├── Unprocessable   read and understood, and it cannot be done
     │       └── BadAssignment   hash ranges that a Key_Shared subscription cannot serve
     ├── ProtocolError   close that connection
     │   ├── LocalProtocolError  our fault
@@ -75,6 +81,10 @@ class NotReady(Unavailable):
     pass
 
 
+class ProducersHeld(Unavailable):
+    pass
+
+
 class TooManyRequests(Unavailable):
     pass
 
@@ -119,6 +129,10 @@ class NotEmpty(Refused):
     pass
 
 
+class OverQuota(Refused):
+    pass
+
+
 class AlreadyExists(Refused):
     pass
 
@@ -128,6 +142,10 @@ class NotAllowed(Refused):
 
 
 class EncryptionRequired(NotAllowed):
+    pass
+
+
+class NotSupported(NotAllowed):
     pass
 
 
@@ -144,6 +162,18 @@ class InvalidName(InvalidInput):
 
 
 class BadAssignment(InvalidInput):
+    pass
+
+
+class Malformed(InvalidInput):
+    pass
+
+
+class TooLarge(InvalidInput):
+    pass
+
+
+class Unprocessable(InvalidInput):
     pass
 
 
