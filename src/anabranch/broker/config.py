@@ -4,7 +4,7 @@ Every mistake is reported at once, each with the place where it was made: an unk
 nearest known one, a value of the wrong kind or out of range, a key set twice under two names,
 settings that contradict each other. Either all of it is right or nothing starts.
 
-The keys stand in config_parts.py and config_scalable.py, on the fields they fill.
+The keys stand in config_parts.py, config_topics.py and config_scalable.py, on the fields they fill.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from anabranch.broker.config_parts import (
     MetricsConfig,
     ServerConfig,
     StorageConfig,
-    TopicConfig,
 )
 from anabranch.broker.config_scalable import AutoScaleConfig, ScalableConfig, TransactionConfig
+from anabranch.broker.config_topics import TopicConfig
 from anabranch.broker.policies import EffectivePolicies
 from anabranch.broker.policy_values import (
     AutoSubscriptionCreation,

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any, Final
 
 _QUANTITY = re.compile(r"([-+]?[0-9][0-9_]*(?:\.[0-9]+)?)\s*([A-Za-z%]*)")
+_NAME = re.compile(r"(?!\.{1,2}$)[-=:.\w]{1,255}", re.ASCII)
 _MILLISECONDS: Final = {
     "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
 }  # fmt: skip
@@ -127,13 +128,24 @@ def flag() -> Kind:
     return Kind(read, "true or false")
 
 
-def text(*, may_be_empty: bool = True) -> Kind:
+def text() -> Kind:
     def read(raw: object) -> str:
-        if not isinstance(raw, str) or not (raw.strip() or may_be_empty):
+        if not isinstance(raw, str):
             raise ValueError
         return raw.strip()
 
-    return Kind(read, "text" if may_be_empty else "text that is not empty")
+    return Kind(read, "text")
+
+
+def name() -> Kind:
+    """What can be an element of a path, too."""
+
+    def read(raw: object) -> str:
+        if not isinstance(raw, str) or not _NAME.fullmatch(raw.strip()):
+            raise ValueError
+        return raw.strip()
+
+    return Kind(read, "letters, digits and any of - = : . _")
 
 
 def choice(choices: type[Enum]) -> Kind:

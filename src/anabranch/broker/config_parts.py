@@ -5,8 +5,6 @@ file means the same here; what is ours is marked. Limits of 0 are "no limit". A 
 dataclass and nothing else, and nothing reads the configuration later.
 """
 
-# Defaults are made by calls here; each is a dataclass field.
-# ruff: noqa: RUF009
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -14,34 +12,43 @@ from typing import Final
 
 from anabranch.broker.config_keys import (
     INT_MAX,
-    LONG_MAX,
+    Kind,
     bytes_,
-    choice,
     flag,
     integer,
     key,
     megabytes,
     milliseconds,
     minutes,
-    number,
+    name,
     seconds,
     text,
-    texts,
 )
-from anabranch.broker.policies import SUBSCRIPTION_TYPES
-from anabranch.broker.policy_values import InactiveMode, QuotaAction, TopicKind
-from anabranch.broker.schemas.compatibility import Strategy
+from anabranch.errors import Refused
+from anabranch.metadata.urls import parse_store_url
 
 _PORT: Final = integer(0, 65_535)
+
+
+def store_url() -> Kind:
+    def read(raw: object) -> str:
+        if not isinstance(raw, str):
+            raise ValueError
+        try:
+            if raw.strip():
+                parse_store_url(raw.strip())
+        except Refused as error:
+            raise ValueError from error
+        return raw.strip()
+
+    return Kind(read, "sqlite:/path/file.db, memory:NAME, zk:host:2181/chroot or oxia://host/space")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
     """Listening, connections and their limits."""
 
-    cluster: str = key(
-        "clusterName", text(may_be_empty=False), "standalone", "name of this cluster"
-    )
+    cluster: str = key("clusterName", name(), "standalone", "name of this cluster")
     host: str = key("bindAddress", text(), "0.0.0.0", "address to listen on")
     advertised_host: str = key(
         "advertisedAddress", text(), "", "address that clients are told; empty: the host's name"
@@ -95,7 +102,7 @@ class ServerConfig:
 @dataclass(frozen=True, slots=True)
 class MetadataConfig:
     url: str = key(
-        "metadataStoreUrl", text(), "", "empty: SQLite in the data directory",
+        "metadataStoreUrl", store_url(), "", "empty: SQLite in the data directory",
         aliases=("zookeeperServers",),
     )  # fmt: skip
     session_ms: int = key(
@@ -153,122 +160,6 @@ class StorageConfig:
         "diskReserveBytes", bytes_(), 256 << 20, "writes are refused while less is free"
     )
     open_files: int = key("ledgerOpenFiles", integer(1), 256, "kept open")
-
-
-@dataclass(frozen=True, slots=True)
-class TopicConfig:
-    """What holds for a topic unless its namespace or itself says otherwise."""
-
-    allow_creation: bool = key(
-        "allowAutoTopicCreation", flag(), True, "topics come to be when used", dynamic=True
-    )
-    creation_kind: TopicKind = key(
-        "allowAutoTopicCreationType", choice(TopicKind), TopicKind.NON_PARTITIONED,
-        "what such a topic is", dynamic=True,
-    )  # fmt: skip
-    creation_partitions: int = key(
-        "defaultNumPartitions", integer(1), 1, "of such a topic", dynamic=True
-    )
-    allow_subscriptions: bool = key(
-        "allowAutoSubscriptionCreation", flag(), True, "subscriptions likewise", dynamic=True
-    )
-    retention_minutes: int = key(
-        "defaultRetentionTimeInMinutes", minutes(-1), 0, "acknowledged messages; -1: for ever"
-    )
-    retention_mb: int = key("defaultRetentionSizeInMB", megabytes(-1), 0, "likewise")
-    ttl_seconds: int = key(
-        "ttlDurationDefaultInSeconds", seconds(), 0, "unacknowledged messages; 0: for ever"
-    )
-    subscription_expiration_minutes: int = key(
-        "subscriptionExpirationTimeMinutes", minutes(), 0, "unused subscriptions; 0: for ever"
-    )
-    quota_bytes: int = key(
-        "backlogQuotaDefaultLimitBytes", bytes_(-1), -1, "of a topic's backlog; -1: no limit"
-    )
-    quota_gb: float = key(
-        "backlogQuotaDefaultLimitGB", number(-1.0), -1.0, "the same; the limit in bytes wins"
-    )
-    quota_seconds: int = key(
-        "backlogQuotaDefaultLimitSecond", seconds(-1), -1, "age of a topic's backlog"
-    )
-    quota_action: QuotaAction = key(
-        "backlogQuotaDefaultRetentionPolicy", choice(QuotaAction), QuotaAction.HOLD,
-        "when the backlog is full",
-    )  # fmt: skip
-    max_producers: int = key("maxProducersPerTopic", integer(), 0, "")
-    max_consumers: int = key("maxConsumersPerTopic", integer(), 0, "")
-    max_subscriptions: int = key("maxSubscriptionsPerTopic", integer(), 0, "")
-    max_consumers_per_subscription: int = key("maxConsumersPerSubscription", integer(), 0, "")
-    max_unacked_per_consumer: int = key(
-        "maxUnackedMessagesPerConsumer", integer(), 50_000, "then it gets no more", dynamic=True
-    )
-    max_unacked_per_subscription: int = key(
-        "maxUnackedMessagesPerSubscription", integer(), 200_000, "likewise", dynamic=True
-    )
-    publish_messages: int = key(
-        "maxPublishRatePerTopicInMessages", integer(), 0, "a second", dynamic=True
-    )
-    publish_bytes: int = key("maxPublishRatePerTopicInBytes", bytes_(), 0, "a second", dynamic=True)
-    topic_dispatch_messages: int = key(
-        "dispatchThrottlingRatePerTopicInMsg", integer(), 0, "a second", dynamic=True
-    )
-    topic_dispatch_bytes: int = key(
-        "dispatchThrottlingRatePerTopicInByte", bytes_(), 0, "a second", dynamic=True
-    )
-    subscription_dispatch_messages: int = key(
-        "dispatchThrottlingRatePerSubscriptionInMsg", integer(), 0, "a second", dynamic=True
-    )
-    subscription_dispatch_bytes: int = key(
-        "dispatchThrottlingRatePerSubscriptionInByte", bytes_(), 0, "a second", dynamic=True
-    )
-    is_dispatch_relative: bool = key(
-        "dispatchThrottlingRateRelativeToPublishRate", flag(), False,
-        "dispatch limits are added to the publish rate", dynamic=True,
-    )  # fmt: skip
-    subscribe_rate: int = key(
-        "subscribeThrottlingRatePerConsumer", integer(), 0, "in the period below", dynamic=True
-    )
-    subscribe_period_seconds: int = key(
-        "subscribeRatePeriodPerConsumerInSecond", seconds(1), 30, "", dynamic=True
-    )
-    delete_inactive: bool = key(
-        "brokerDeleteInactiveTopicsEnabled", flag(), True, "topics that nobody uses", dynamic=True
-    )
-    inactive_mode: InactiveMode = key(
-        "brokerDeleteInactiveTopicsMode", choice(InactiveMode), InactiveMode.NO_SUBSCRIPTIONS,
-        "when a topic counts as unused", dynamic=True,
-    )  # fmt: skip
-    max_inactive_seconds: int = key(
-        "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds", seconds(), 0,
-        "for how long; 0: as long as between two looks", dynamic=True,
-    )  # fmt: skip
-    require_encryption: bool = key("encryptionRequireOnProducer", flag(), False, "")
-    schema_strategy: Strategy = key(
-        "schemaCompatibilityStrategy", choice(Strategy), Strategy.FULL, "how schemas may change"
-    )
-    enforce_schema: bool = key(
-        "isSchemaValidationEnforced", flag(), False, "no producer without the topic's schema"
-    )
-    allow_schema_update: bool = key(
-        "isAllowAutoUpdateSchemaEnabled", flag(), True, "by producers and consumers", dynamic=True
-    )
-    compaction_threshold_bytes: int = key(
-        "brokerServiceCompactionThresholdInBytes", bytes_(), 0, "backlog that starts it; 0: none"
-    )
-    delayed_delivery: bool = key("delayedDeliveryEnabled", flag(), True, "")
-    delayed_tick_ms: int = key("delayedDeliveryTickTimeMillis", milliseconds(1), 1000, "precision")
-    max_delay_ms: int = key(
-        "delayedDeliveryMaxDelayInMillis", milliseconds(0, LONG_MAX), 0, "0: no limit"
-    )
-    subscription_types: tuple[str, ...] = key(
-        "subscriptionTypesEnabled", texts(SUBSCRIPTION_TYPES), SUBSCRIPTION_TYPES, "",
-        dynamic=True,
-    )  # fmt: skip
-    deduplicate: bool = key("brokerDeduplicationEnabled", flag(), False, "drop doubles of sends")
-    deduplication_snapshot_seconds: int = key(
-        "brokerDeduplicationSnapshotIntervalSeconds", seconds(), 120, "while producers send"
-    )
-    max_topics_per_namespace: int = key("maxTopicsPerNamespace", integer(), 0, "", dynamic=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,9 @@ class Namespaces:
         try:
             await clusters.create(self._cluster, cluster)
         except AlreadyExists:
-            await clusters.update(self._cluster, cluster)
+            known = await clusters.get(self._cluster)
+            rest = {} if known is None else known.unknown
+            await clusters.update(self._cluster, replace(cluster, unknown=rest))
         home = NamespaceName(DEFAULT_TENANT, DEFAULT_NAMESPACE)
         if await self._tenants.get(home.tenant) is None:
             await self._create_unless_there(home.tenant)

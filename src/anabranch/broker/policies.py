@@ -45,6 +45,7 @@ from anabranch.broker.policy_values import (
     SubscribeRate,
 )
 from anabranch.broker.schemas.compatibility import Strategy
+from anabranch.broker.schemas.registry import SchemaRules
 from anabranch.errors import Corrupt, InvalidInput
 from anabranch.topics.autoscale_override import AutoScaleOverride, read_autoscale_override
 from anabranch.topics.json_fields import Fields, Json
@@ -185,6 +186,12 @@ class EffectivePolicies:
     delayed_delivery: DelayedDelivery = DelayedDelivery()
     persistence: Persistence = Persistence()
     subscription_types: tuple[str, ...] = SUBSCRIPTION_TYPES
+
+    @property
+    def schema_rules(self) -> SchemaRules:
+        return SchemaRules(
+            self.schema_strategy, self.is_schema_update_allowed, self.is_schema_enforced
+        )
 
 
 # Set as maps, effective as one entry of them.

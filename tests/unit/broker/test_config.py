@@ -38,8 +38,14 @@ def test_file_then_settings_then_the_last_of_them() -> None:
 
 
 def test_value_may_contain_an_equals_sign() -> None:
-    url = "zk:a:1,b:2/chroot?x=1"
+    url = "sqlite:/data/file.db?shared=1"
     assert load_config("", [f"metadataStoreUrl={url}"]).metadata.url == url
+
+
+@pytest.mark.parametrize("url", ["etcd:host", "oxia://", "memory:"])
+def test_store_that_we_do_not_have_is_refused_at_once(url: str) -> None:
+    with pytest.raises(InvalidInput, match="metadataStoreUrl: expected sqlite:"):
+        load_config("", [f"metadataStoreUrl={url}"])
 
 
 @pytest.mark.parametrize(

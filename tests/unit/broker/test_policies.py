@@ -23,6 +23,7 @@ from anabranch.broker.policy_values import (
     Retention,
 )
 from anabranch.broker.schemas.compatibility import Strategy
+from anabranch.broker.schemas.registry import SchemaRules
 from anabranch.errors import Corrupt, InvalidInput
 from anabranch.topics.json_fields import Json
 
@@ -154,3 +155,11 @@ def test_backlog_may_not_outgrow_what_is_retained() -> None:
     assert contradictions(Policies(backlog_quotas=quotas)) == []
     with pytest.raises(InvalidInput, match="backlog quota"):
         parse_policies(Policies(retention=Retention(1, 2), backlog_quotas=quotas).to_json())
+
+
+def test_schema_rules_are_those_of_the_policies() -> None:
+    policies = Policies(schema_strategy=Strategy.FORWARD, is_schema_update_allowed=False)
+    found = resolve(BROKER, policies, Policies(is_schema_enforced=True), cluster="c")
+    assert found.schema_rules == SchemaRules(
+        Strategy.FORWARD, is_update_allowed=False, is_enforced=True
+    )

@@ -70,12 +70,9 @@ def check_well_formed(schema: SchemaInfo) -> None:
     elif schema.type is SchemaType.JSON:
         _check_json(schema.data)
     elif schema.type.is_avro_based:
-        parse_avro(schema.data)
-    elif schema.type.is_primitive and schema.data and not schema.type.is_absent:
-        raise InvalidInput(
-            f"a schema of type {schema.type.value} has no data, this one has "
-            f"{len(schema.data)} bytes"
-        )
+        _check_avro(schema)
+    elif schema.type.is_primitive and not schema.type.is_absent:
+        _check_no_data(schema)
 
 
 def same_schema(one: SchemaInfo, other: SchemaInfo) -> bool:
@@ -91,7 +88,7 @@ def same_schema(one: SchemaInfo, other: SchemaInfo) -> bool:
         )
     if one.type.is_avro_based:
         return same_avro(one.data, other.data)
-    return one.data == other.data
+    return one.type.is_primitive or one.data == other.data
 
 
 def check_evolution(live: Sequence[SchemaInfo], new: SchemaInfo, strategy: Strategy) -> None:
@@ -192,6 +189,20 @@ def _old_form_id(data: bytes) -> str | None:
     except InvalidInput:
         return legacy_json_id(data)
     return None
+
+
+def _check_avro(schema: SchemaInfo) -> None:
+    if parse_avro(schema.data).type == "union" and schema.type is SchemaType.AVRO:
+        raise InvalidInput("an Avro schema that is a union as a whole cannot be a topic's schema")
+
+
+def _check_no_data(schema: SchemaInfo) -> None:
+    # Python clients write the data they do not have as JSON.
+    if schema.data not in (b"", b"null"):
+        raise InvalidInput(
+            f"a schema of type {schema.type.value} has no data, this one has "
+            f"{len(schema.data)} bytes"
+        )
 
 
 def _check_json(data: bytes) -> None:

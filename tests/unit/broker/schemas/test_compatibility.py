@@ -115,6 +115,12 @@ def test_primitives_of_one_type_are_one_schema() -> None:
     assert not same_schema(plain(SchemaType.INT32), plain(SchemaType.INT64))
 
 
+def test_the_null_that_python_clients_send_is_no_data() -> None:
+    from_python = SchemaInfo(SchemaType.STRING, b"null", "STRING")
+    check_well_formed(from_python)
+    assert same_schema(from_python, plain(SchemaType.STRING))
+
+
 @pytest.mark.parametrize("kind", [SchemaType.JSON, SchemaType.PROTOBUF])
 def test_json_and_first_protobuf_follow_the_rules_of_avro(kind: SchemaType) -> None:
     old, new = avro(ID, kind=kind), avro(ID, avro_field("price", "int"), kind=kind)
@@ -201,6 +207,7 @@ def test_consumer_of_another_type_or_of_no_schema_at_all_is_refused() -> None:
         SchemaInfo(SchemaType.JSON, b'{"fields": []}'),
         SchemaInfo(SchemaType.PROTOBUF_NATIVE, b"{}"),
         SchemaInfo(SchemaType.STRING, b"x"),
+        SchemaInfo(SchemaType.AVRO, b'["null", "string"]'),
         SchemaInfo(SchemaType.KEY_VALUE, b""),
         key_value_schema(SchemaInfo(SchemaType.AVRO, b"{"), plain(SchemaType.STRING)),
     ],
