@@ -7,23 +7,35 @@ what was acknowledged since.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from anabranch.broker.consumer import Consumer
 from anabranch.broker.delivery import READ_BYTES, READ_ENTRIES, Pump, Surrounds, left_of, send
 from anabranch.broker.dispatch import plan_single
 from anabranch.broker.failover import Candidate, elect
 from anabranch.broker.redelivery import RedeliveryCounts
 from anabranch.storage.ledger import Entry
-from anabranch.topics.positions import Position
+from anabranch.topics.positions import EARLIEST, Position
+
+
+class Reader(Protocol):
+    async def __call__(
+        self, position: Position, *, max_entries: int, max_bytes: int
+    ) -> list[Entry]: ...
 
 
 class SingleDelivery(Pump):
-    def __init__(self, around: Surrounds, topic: str, *, is_failover: bool) -> None:
+    def __init__(
+        self, around: Surrounds, topic: str, read: Reader, *, is_failover: bool, is_compacted: bool
+    ) -> None:
         self.consumers: dict[int, Consumer] = {}  # by the id of their receiver
         self.active: Consumer | None = None
         self.counts = RedeliveryCounts()
         self._topic = topic
+        self._read = read
         self._is_failover = is_failover
-        self._next = around.cursor.mark_delete.next()
+        self._is_compacted = is_compacted
+        self._next = self._start(around)
         self._generation = 0  # a read that began under an older one is thrown away
         super().__init__(around)
 
@@ -55,9 +67,16 @@ class SingleDelivery(Pump):
                 self.consumers[notice.consumer].tell_active(notice.is_active)
         self.wake()
 
+    def _start(self, around: Surrounds) -> Position:
+        mark = around.cursor.mark_delete
+        # What was compacted may be older than anything the topic itself still has.
+        if self._is_compacted and mark <= around.ledger.spans().start:
+            return EARLIEST
+        return mark.next()
+
     def rewind(self) -> None:
         self._generation += 1
-        self._next = self.around.cursor.mark_delete.next()
+        self._next = self._start(self.around)
         for consumer in self.consumers.values():
             consumer.receiver.unacked = 0
 
@@ -85,19 +104,19 @@ class SingleDelivery(Pump):
         if consumer is None:
             return False
         start = around.cursor.next_unacked(self._next)
-        if start is None:
+        if start is None and self._next != EARLIEST:
             around.reached_end()
             return False
+        if start is None or self._next == EARLIEST:
+            start = EARLIEST
         room = consumer.receiver.room()
         if room <= 0:
             return False
         generation = self._generation
-        entries = await around.ledger.read(
-            start, max_entries=min(room, READ_ENTRIES), max_bytes=READ_BYTES
-        )
+        entries = await self._read(start, max_entries=min(room, READ_ENTRIES), max_bytes=READ_BYTES)
         if generation == self._generation and entries:
             self._send(consumer, entries)
-        return True
+        return bool(entries) or generation != self._generation
 
     def _send(self, consumer: Consumer, entries: list[Entry]) -> None:
         cursor = self.around.cursor

@@ -112,8 +112,14 @@ class Subscription:
 
     def _new_delivery(self, command: wire_pb2.CommandSubscribe) -> SingleDelivery | SharedPump:
         if command.subType not in SHARED_TYPES:
-            is_failover = command.subType == SubType.Failover
-            return SingleDelivery(self, str(self.topic.name), is_failover=is_failover)
+            compacted = self.topic.compacted
+            return SingleDelivery(
+                self,
+                str(self.topic.name),
+                compacted.read if command.read_compacted else self.ledger.read,
+                is_failover=command.subType == SubType.Failover,
+                is_compacted=command.read_compacted,
+            )
         owners: SlotOwners | None = None
         if command.subType == SubType.Key_Shared:
             owners = _owners_for(command.keySharedMeta)

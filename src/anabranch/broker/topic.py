@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
+from anabranch.broker.compacted_topic import CompactedTopic
 from anabranch.broker.deduplication import Deduplication
 from anabranch.broker.policies import EffectivePolicies
 from anabranch.broker.producers import (
@@ -33,7 +34,7 @@ from anabranch.errors import (
     SubscriptionNotFound,
 )
 from anabranch.runtime.world import Clock
-from anabranch.storage.ledger import Draft
+from anabranch.storage.ledger import Draft, LedgerStore
 from anabranch.storage.managed_ledger import ManagedLedger
 from anabranch.storage.spans import LATEST
 from anabranch.topics.names import TopicName
@@ -53,9 +54,16 @@ AWAITED_SECONDS = 60.0
 
 class Topic:
     def __init__(
-        self, name: TopicName, ledger: ManagedLedger, clock: Clock, policies: EffectivePolicies
+        self,
+        name: TopicName,
+        ledger: ManagedLedger,
+        store: LedgerStore,
+        clock: Clock,
+        policies: EffectivePolicies,
     ) -> None:
         self.name = name
+        self.store = store
+        self.compacted = CompactedTopic(self, store)
         self.ledger = ledger
         self.clock = clock
         self.policies = policies
@@ -300,7 +308,10 @@ class Topic:
 
     async def delete(self) -> None:
         self.disconnect_all()
+        compacted = self.compacted.current
         await self.ledger.delete()
+        if compacted is not None:
+            await self.store.delete(compacted.ledger)
 
 
 def _refusal(refused: Refused) -> ProducerBusy | ProducerFenced:

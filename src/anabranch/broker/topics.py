@@ -80,7 +80,7 @@ class Topics:
             except BadVersion:
                 continue
             policies = await self._policies_of(name)
-            topic = Topic(name, ledger, self._around.clock, policies)
+            topic = Topic(name, ledger, self._around.store, self._around.clock, policies)
             if policies.is_deduplication_on:
                 topic.deduplication = await DeduplicationLog.load(topic)
             self.loaded[str(name)] = topic
