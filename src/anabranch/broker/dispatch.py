@@ -158,7 +158,10 @@ def plan_keyed(
         if slot in owners:
             owner = owners[slot]
         else:
-            owner = owners[slot] = _taker(owner_of(slot), holders.get(slot))
+            owner = owner_of(slot)
+            if holders.get(slot, owner) != owner:
+                owner = None
+            owners[slot] = owner
         # Rooms only shrink: what finds none here makes all behind it of its slot find none too.
         if owner is None or budget <= 0 or rooms[owner] <= 0:
             rest.append(index)
@@ -174,7 +177,3 @@ def plan_keyed(
         for owner, indexes in given.items()
     ]
     return Plan(grants, rest)
-
-
-def _taker(owner: int | None, holder: int | None) -> int | None:
-    return owner if holder is None or holder == owner else None

@@ -48,12 +48,13 @@ class SlotOwners(Protocol):
 
 
 class AutoSplit:
-    __slots__ = ("_points", "_ring")
+    __slots__ = ("_owners", "_points", "_ring")
 
     def __init__(self) -> None:
         # Sorted by (point, name, consumer): of two at the same point the first one has it.
         self._ring: list[tuple[int, str, int]] = []
         self._points: list[int] = []  # of the ring, where an owner is searched
+        self._owners: list[int | None] = [None]  # one for each point, then the first again
 
     def join(self, consumer: int, name: str, ranges: Ranges = ()) -> None:
         if ranges:
@@ -63,21 +64,24 @@ class AutoSplit:
             )
         for index in range(POINTS):
             # The id makes namesakes differ; the points lie on a ring of 32 bits.
-            insort(self._ring, (murmur3_32(f"{name}/{consumer}/{index}".encode()), name, consumer))
-        self._points = [point for point, _, _ in self._ring]
+            point = murmur3_32(f"{name}/{consumer}/{index}".encode())
+            self._ring.append((point, name, consumer))
+        self._replace(sorted(self._ring))
 
     def leave(self, consumer: int) -> None:
-        self._ring = [place for place in self._ring if place[2] != consumer]
-        self._points = [point for point, _, _ in self._ring]
+        self._replace([place for place in self._ring if place[2] != consumer])
+
+    def _replace(self, ring: list[tuple[int, str, int]]) -> None:
+        self._ring = ring
+        self._points = [point for point, _, _ in ring]
+        self._owners = [consumer for _, _, consumer in ring]
+        self._owners.append(self._owners[0] if ring else None)
 
     def slot_of(self, sticky_hash: int, entry_hash_min: int | None = None) -> int:
         return sticky_hash
 
     def owner_of(self, slot: int) -> int | None:
-        if not self._ring:
-            return None
-        at = bisect_left(self._points, slot << 16)
-        return self._ring[at if at < len(self._points) else 0][2]
+        return self._owners[bisect_left(self._points, slot << 16)]
 
 
 class StickyRanges:

@@ -129,7 +129,10 @@ class ProducerRoster:
     def admit(self, producer: Producer) -> Decision:
         predecessor = self._present.get(producer.key) or self._waiting.get(producer.key)
         if predecessor is None:
-            return self._contested(producer) or self._admit(producer)
+            # Fencing asks nobody: whoever has the name is closed with all the others.
+            is_fencing = producer.mode is AccessMode.EXCLUSIVE_WITH_FENCING
+            contested = None if is_fencing else self._contested(producer)
+            return contested or self._admit(producer)
         if producer.epoch <= predecessor.epoch:
             # Asked twice: the same answer twice.
             waits = producer.key in self._waiting

@@ -227,14 +227,25 @@ class SharedDelivery:
     # Acknowledgements and returns
 
     def acknowledge(self, consumer: int, position: Position) -> None:
-        """The whole entry, at whatever consumer it is, or waiting."""
-        taken = self.unacked.acknowledge(consumer, position)
+        self.acknowledge_many(consumer, (position,))
+
+    def acknowledge_many(self, consumer: int, positions: Sequence[Position]) -> None:
+        """Whole entries, whether that consumer has them, another one, or nobody yet."""
+        messages, missed = self.unacked.acknowledge(consumer, positions)
+        if messages:
+            self.receivers[consumer].settle(messages)
+        for position in missed:
+            self._acknowledge_elsewhere(position)
+        if self.counts:
+            for position in positions:
+                self.counts.forget(position)
+
+    def _acknowledge_elsewhere(self, position: Position) -> None:
+        taken = self.unacked.acknowledge_elsewhere(position)
         if taken is None:
             self.queue.discard(position)
         else:
             self.receivers[taken.consumer].settle(taken.messages)
-        if self.counts:
-            self.counts.forget(position)
 
     def acknowledge_part(self, consumer: int, position: Position, left: int) -> None:
         """Of a batch; `left` messages of it are not acknowledged."""
