@@ -51,7 +51,9 @@ class PartitionedTopics:
         self._max_partitions = max_partitions if max_partitions > 0 else MAX_PARTITIONS
 
     async def get(self, topic: TopicName) -> PartitionedTopic | None:
-        """None for a topic without partitions, and for one that does not exist."""
+        """None for a topic without partitions, for a partition, and for what does not exist."""
+        if topic.domain not in _DOMAINS or topic.partition is not None:
+            return None
         return await load_record(self._store, partitioned_topic_path(topic), _parse_stored)
 
     async def create(

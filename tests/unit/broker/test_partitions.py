@@ -123,9 +123,12 @@ def test_properties_change_alone() -> None:
 
 def test_partitions_and_scalable_topics_have_no_partitions() -> None:
     async def scenario(topics: PartitionedTopics) -> None:
+        await topics.create(TOPIC, 4)
+        assert await topics.get(TOPIC.of_partition(2)) is None
         with pytest.raises(InvalidName, match="is a partition itself"):
             await topics.create(TOPIC.of_partition(2), 4)
-        for name in ("topic://t/n/x", "segment://t/n/x/0000-ffff-0"):
+        for name in ("topic://t/n/a b", "segment://t/n/a b/0000-ffff-0"):
+            assert await topics.get(parse_topic_name(name)) is None
             with pytest.raises(NotAllowed, match="have no partitions"):
                 await topics.create(parse_topic_name(name), 4)
 

@@ -108,6 +108,16 @@ def test_all_problems_are_told_at_once() -> None:
         assert part in str(caught.value)
 
 
+@pytest.mark.parametrize("raw", [3, [3], ["Sharded"]])
+def test_subscription_types_are_a_list_of_known_ones(raw: Json) -> None:
+    with pytest.raises(InvalidInput, match="subscription_types_enabled"):
+        parse_setting("subscription_types_enabled", raw)
+    assert parse_setting("subscription_types_enabled", ["Shared", "Failover", "Shared"]) == (
+        "Failover",
+        "Shared",
+    )
+
+
 @pytest.mark.parametrize("raw", [None, [], "x"])
 def test_policies_are_an_object(raw: Json) -> None:
     with pytest.raises(InvalidInput, match="expected an object"):

@@ -80,6 +80,14 @@ def test_what_is_left_out_has_its_default_and_unknown_keys_are_ignored() -> None
     }
 
 
+def test_values_that_go_well_together_are_read() -> None:
+    raw: Json = {"bookkeeperEnsemble": 3, "managedLedgerMaxMarkDeleteRate": 5,
+                 "managedLedgerStorageClassName": "x"}  # fmt: skip
+    assert read(Persistence, raw) == (Persistence(3, 2, 2, 5.0, "x"), [])
+    creation = AutoTopicCreation(False, TopicKind.PARTITIONED, 0)
+    assert read(AutoTopicCreation, write(creation)) == (creation, [])
+
+
 def test_old_clients_say_limit_for_the_size() -> None:
     quota, problems = read(BacklogQuota, {"limit": 7, "policy": "producer_exception"})
     assert (quota.limit_bytes, quota.action, problems) == (7, QuotaAction.REFUSE, [])

@@ -8,6 +8,7 @@ from anabranch.broker.schemas.compatibility import (
     check_consumer,
     check_evolution,
     check_well_formed,
+    reading_obstacle,
     same_schema,
 )
 from anabranch.broker.schemas.schema_info import (
@@ -97,6 +98,11 @@ def test_only_transitive_strategies_ask_all_versions() -> None:
     assert accepts(Strategy.FORWARD, [third, second], first)
     assert not accepts(Strategy.FORWARD_TRANSITIVE, [third, second], first)
     assert not accepts(Strategy.FULL_TRANSITIVE, [first, second], third)
+
+
+def test_reader_of_another_type_reads_nothing() -> None:
+    assert reading_obstacle(V1, plain(SchemaType.STRING)) == "type AVRO is not the writer's STRING"
+    assert reading_obstacle(plain(SchemaType.INT8), plain(SchemaType.INT8)) is None
 
 
 @pytest.mark.parametrize("strategy", [each for each in Strategy if "ALWAYS" not in each.value])

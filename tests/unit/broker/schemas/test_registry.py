@@ -132,6 +132,22 @@ def test_deleted_schema_is_gone_but_its_versions_stay_readable() -> None:
     run(scenario)
 
 
+def test_deletion_takes_what_was_registered_meanwhile_along() -> None:
+    async def scenario() -> None:
+        store = contended_store()
+        registry = SchemaRegistry(store, ManualClock())
+        await registry.register(TOPIC, V1, FULL)
+
+        async def rival(other: MetadataStore) -> None:
+            await SchemaRegistry(other, ManualClock()).register(TOPIC, V2, FULL)
+
+        store.rivals = [rival]
+        assert await registry.delete(TOPIC) == 2
+        assert await registry.latest(TOPIC) is None
+
+    asyncio.run(scenario())
+
+
 def test_after_a_deletion_anything_goes_and_numbers_go_on() -> None:
     async def scenario(registry: SchemaRegistry) -> None:
         await registry.register(TOPIC, V1, FULL)
