@@ -48,7 +48,7 @@ def test_a_frame_above_the_limit_is_left_to_whoever_refuses_it() -> None:
     assert scan(frame, limit=len(frame) - 5) == (0, [])
 
 
-@pytest.mark.parametrize("size", [0, 7, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("size", [0, 6, 2**31, 2**32 - 1])
 def test_sizes_that_are_negative_or_tiny_are_not_followed(size: int) -> None:
     frame = a_send(1)
     assert scan(size.to_bytes(4, "big") + frame[4:]) == (0, [])
