@@ -11,6 +11,8 @@ from typing import Any
 
 from tests.simulation.workloads.echo import echo_through_a_bad_network
 from tests.simulation.workloads.elections import elect_through_pauses_and_cuts
+from tests.simulation.workloads.managed_crashes import crash_managed_ledgers
+from tests.simulation.workloads.managed_zombies import contest_a_managed_ledger
 from tests.simulation.workloads.sqlite_crashes import crash_the_sqlite_engine
 from tests.simulation.workloads.storage_crashes import crash_the_ledger_engine
 from tests.simulation.workloads.storage_flips import flip_a_bit_of_the_ledger_engine
@@ -29,6 +31,8 @@ WORKLOADS = {
     for workload in (
         Workload("storage-crashes", "storage", crash_the_ledger_engine),
         Workload("storage-flips", "storage", flip_a_bit_of_the_ledger_engine),
+        Workload("managed-crashes", "storage", crash_managed_ledgers),
+        Workload("managed-zombies", "storage", contest_a_managed_ledger),
         Workload("elections", "metadata", elect_through_pauses_and_cuts),
         Workload("sqlite-crashes", "metadata", crash_the_sqlite_engine),
         Workload("echo", "network", echo_through_a_bad_network),

@@ -35,7 +35,7 @@ ROOM_AGAIN_SECONDS = 60.0
 
 def small_config(random: Random) -> EngineConfig:
     return EngineConfig(
-        journal_file_bytes=random.choice((4096, 8192, 20_000)),
+        journal_file_bytes=random.choice((6000, 9000, 20_000)),
         journal_files=random.randint(2, 4),
         group_bytes=random.choice((1, 1000, 8192)),
         pending_bytes=random.choice((1, 6000, 30_000)),
@@ -87,9 +87,9 @@ async def one_life(world: World, run: Run) -> None:
     except (*STOPPED, OSError):
         return  # no room, or a failed write, during the start
     await run.history.check_all(store)
-    await recover_some(store, run)
     async with asyncio.TaskGroup() as group:
         group.create_task(make_room_later(run))
+        await recover_some(store, run)
         for _ in range(run.random.randint(1, 4)):
             group.create_task(use_ledgers(store, run))
         group.create_task(delete_some(store, run))
