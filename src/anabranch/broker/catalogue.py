@@ -5,6 +5,7 @@ The records lie in the metadata store, the loaded topics in `Topics`; this joins
 
 from __future__ import annotations
 
+from anabranch.broker.config_parts import AdminConfig
 from anabranch.broker.namespaces import Namespaces
 from anabranch.broker.partitions import PartitionedTopics
 from anabranch.broker.policies import EffectivePolicies, resolve
@@ -33,6 +34,16 @@ class Catalogue:
         self.partitioned = PartitionedTopics(store)
         self.topic_policies = TopicPolicies(store)
         self._broker_policies = broker_policies
+
+    async def reconfigure(self, policies: EffectivePolicies, limits: AdminConfig) -> None:
+        """What the broker itself says has changed, for every topic."""
+        self._broker_policies = policies
+        self.limit(limits)
+        await self.topics.refresh_policies(lambda _: True)
+
+    def limit(self, limits: AdminConfig) -> None:
+        self.namespaces.limit(limits.max_namespaces_per_tenant, limits.namespace_bundles)
+        self.partitioned.limit(limits.max_partitions)
 
     async def policies_of(self, name: TopicName) -> EffectivePolicies:
         namespace = await self.namespaces.get(name.namespace)

@@ -80,6 +80,11 @@ class Namespaces:
         self._default_bundles = default_bundles
         self._tenants = Tenants(store)
 
+    def limit(self, max_per_tenant: int, default_bundles: int) -> None:
+        """Both may change while the broker runs."""
+        self._max_per_tenant = max_per_tenant
+        self._default_bundles = default_bundles
+
     async def of_tenant(self, tenant: str) -> list[NamespaceName]:
         await self._tenants.require(tenant)
         return [NamespaceName(tenant, each) for each in await self._children(tenant)]

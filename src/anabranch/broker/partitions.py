@@ -48,6 +48,10 @@ class PartitionedTopic:
 class PartitionedTopics:
     def __init__(self, store: MetadataStore, *, max_partitions: int = 0) -> None:
         self._store = store
+        self.limit(max_partitions)
+
+    def limit(self, max_partitions: int) -> None:
+        """It may change while the broker runs."""
         self._max_partitions = max_partitions if max_partitions > 0 else MAX_PARTITIONS
 
     async def get(self, topic: TopicName) -> PartitionedTopic | None:

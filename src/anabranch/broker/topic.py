@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from anabranch.broker.compacted_topic import CompactedTopic
 from anabranch.broker.deduplication import Deduplication
+from anabranch.broker.deduplication_log import DeduplicationLog
 from anabranch.broker.policies import EffectivePolicies
 from anabranch.broker.producers import (
     Accepted,
@@ -82,6 +83,7 @@ class Topic:
         )
         self._consumer_ids = 0
         self._admission = asyncio.Lock()
+        self._policy_change = asyncio.Lock()
         self._promotions: dict[tuple[int, int], asyncio.Future[Producer]] = {}
         for cursor in ledger.cursors.all():
             if cursor.name not in SYSTEM_CURSORS:
@@ -93,6 +95,16 @@ class Topic:
     @property
     def is_sealed(self) -> bool:
         return self.ledger.is_sealed
+
+    async def apply_policies(self, policies: EffectivePolicies) -> None:
+        """From here on these hold, for whoever comes; those who are attached stay as they are."""
+        self.policies = policies
+        self._roster.max_producers = policies.max_producers_per_topic
+        async with self._policy_change:
+            if not self.policies.is_deduplication_on:
+                self.deduplication = None
+            elif self.deduplication is None:
+                self.deduplication = await DeduplicationLog.load(self)
 
     def next_consumer_id(self) -> int:
         self._consumer_ids += 1

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
 
-from anabranch.broker.deduplication_log import DeduplicationLog
 from anabranch.broker.ledger_records import StoredLedgerRecords
 from anabranch.broker.policies import EffectivePolicies
 from anabranch.broker.topic import Topic
-from anabranch.errors import BadVersion, NotAllowed, TopicNotFound, Unavailable
+from anabranch.errors import (
+    AlreadyExists,
+    BadVersion,
+    NotAllowed,
+    NotFound,
+    Stale,
+    TopicNotFound,
+    Unavailable,
+)
 from anabranch.metadata import records
 from anabranch.metadata.store import (
+    NEW,
     Created,
     Deleted,
     MetadataStore,
@@ -26,6 +35,7 @@ from anabranch.metadata.store import (
     parent_of,
 )
 from anabranch.storage.managed_ledger import Surroundings, load_managed_ledger
+from anabranch.storage.managed_record import ManagedRecord
 from anabranch.topics.names import Domain, NamespaceName, TopicName, parse_topic_name
 
 log = logging.getLogger(__name__)
@@ -42,6 +52,8 @@ class Topics:
         self._store = store
         self._policies_of = policies_of
         self._loading: dict[str, asyncio.Task[Topic]] = {}
+        self._ending: dict[str, asyncio.Task[None]] = {}
+        self._policy_changes = 0
         self.loaded: dict[str, Topic] = {}
 
     async def exists(self, name: TopicName) -> bool:
@@ -59,6 +71,9 @@ class Topics:
         topic = self.loaded.get(key)
         if topic is not None and topic.ledger.ended_by is None:
             return topic
+        while key in self._ending:
+            # Taken over now, it would lose what is still on its way to the store.
+            await asyncio.wait([self._ending[key]])
         loading = self._loading.get(key)
         if loading is None:
             if not is_created and not await self.exists(name):
@@ -81,22 +96,56 @@ class Topics:
                 continue
             policies = await self._policies_of(name)
             topic = Topic(name, ledger, self._around.store, self._around.clock, policies)
-            if policies.is_deduplication_on:
-                topic.deduplication = await DeduplicationLog.load(topic)
-            self.loaded[str(name)] = topic
+            await self._enter(topic)
             return topic
         raise Unavailable(f"{name} changed owners {LOAD_ATTEMPTS} times while being loaded")
 
+    async def _enter(self, topic: Topic) -> None:
+        """From here on it is told of changed policies; those it missed meanwhile it gets now."""
+        seen = -1
+        while seen != self._policy_changes:
+            seen = self._policy_changes
+            await topic.apply_policies(await self._policies_of(topic.name))
+        self.loaded[str(topic.name)] = topic
+
+    async def create(self, name: TopicName, properties: Mapping[str, str] | None = None) -> None:
+        """Its record alone: it is loaded when somebody uses it. AlreadyExists."""
+        try:
+            await self._records.save(str(name), ManagedRecord(properties=properties or {}), NEW)
+        except BadVersion:
+            raise AlreadyExists(f"topic {name} exists already") from None
+
     async def unload(self, name: TopicName) -> None:
-        topic = self.loaded.pop(str(name), None)
+        topic = self.loaded.get(str(name))
         if topic is None:
             raise TopicNotFound(f"topic {name} is not loaded here")
-        await topic.unload()
+        await self._end(topic, topic.unload())
 
     async def delete(self, name: TopicName) -> None:
         topic = await self.get(name)
-        del self.loaded[str(name)]
-        await topic.delete()
+        await self._end(topic, topic.delete())
+
+    async def _end(self, topic: Topic, work: Coroutine[Any, Any, None]) -> None:
+        """Nobody finds it any more, and whoever asks for it waits until it is gone."""
+        key = str(topic.name)
+        if self.loaded.get(key) is not topic:
+            work.close()
+            raise TopicNotFound(f"topic {topic.name} is not loaded here")
+        del self.loaded[key]
+        # At once, before anything else can run: what it has checked of the topic still holds.
+        topic.disconnect_all()
+        ending = self._ending[key] = asyncio.create_task(work, name=f"end {key}")
+        ending.add_done_callback(lambda _: self._ending.pop(key, None))
+        await asyncio.shield(ending)
+
+    async def refresh_policies(self, is_meant: Callable[[TopicName], bool]) -> None:
+        """What holds for these topics has changed; those that are loaded learn of it."""
+        self._policy_changes += 1
+        for topic in [each for each in self.loaded.values() if is_meant(each.name)]:
+            try:
+                await topic.apply_policies(await self._policies_of(topic.name))
+            except (NotFound, Stale):
+                continue  # it, or its namespace, is on its way out
 
     async def of_namespace(self, namespace: NamespaceName) -> list[TopicName]:
         """Every persistent topic and partition there is, loaded or not, by name."""
@@ -124,6 +173,8 @@ class Topics:
     async def close(self) -> None:
         for task in list(self._loading.values()):
             task.cancel()
+        if self._ending:
+            await asyncio.wait(list(self._ending.values()))
         topics, self.loaded = list(self.loaded.values()), {}
         for topic in topics:
             try:
