@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from functools import lru_cache
 from typing import Any
 
 from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
@@ -26,6 +27,8 @@ _PARSE_ERRORS = (
 )  # fmt: skip
 
 
+# One question parses the same few schemas again and again: well-formed? reads old? read by old?
+@lru_cache(maxsize=8)
 def parse_avro(data: bytes) -> Schema:
     try:
         text = data.decode()
