@@ -5,11 +5,12 @@ A ledger is made when there is something to append, and ends when it is full or 
 one submission never spans two ledgers.
 
 A submission that the engine refuses (no room, too much under way) was not begun, and its caller
-hears so at once. A failed append has an unknown outcome. Its ledger is given up: everything that waits for it
-fails, the ledger is recovered, which finds what of it did reach the disk, and only then does a
-new one take entries. Nothing is appended elsewhere on a caller's behalf: the producer sends it
-again, and its sequence ids remove the double. Until the recovery is through, submissions are
-refused, so that a producer that pipelines cannot overtake its own failed message.
+hears so at once. A failed append is another matter, for its outcome is unknown. Its ledger is
+given up: everything that waits for it fails, the ledger is recovered, which finds what of it did
+reach the disk, and only then does a new one take entries. Nothing is appended elsewhere on a
+caller's behalf: the producer sends it again, and its sequence ids remove the double. What was
+queued behind fails too, and until the recovery is through submissions are refused, so that a
+producer that pipelines cannot overtake its own failed message.
 
 States: `_open` set = appending; else queueing behind a switch, or idle with no ledger at all. A
 switch (`_change_ledgers`) may fail at any step and be begun again later: every step of it first

@@ -38,29 +38,31 @@ class ChainReader:
         following = self._spans().first_from(position)
         while following is not None and max_entries > 0 and (max_bytes > 0 or not found):
             entries = await self._read_one_ledger(following, max_entries, max_bytes)
-            if found and sum([len(entry.body) for entry in entries]) > max_bytes:
-                break  # a first entry too large for what is left of the room
-            if entries:
-                found += entries
+            if not entries and self._spans().has(following):
+                break  # what is there may not be passed over
+            if found and entries and len(entries[0].body) > max_bytes:
+                break  # no room for the first one of this ledger
+            found += entries
+            position = self._behind(entries) if entries else following
+            following = self._spans().first_from(position)
+            if following == position:
+                break  # the engine stopped within a ledger: a limit was reached
+            if following is not None:
                 max_entries -= len(entries)
                 max_bytes -= sum([len(entry.body) for entry in entries])
-                position = Position(entries[-1].ledger, entries[-1].entry + 1)
-                if self._spans().has(position):
-                    break  # the engine stopped within a ledger: it was the room that ended
-            elif self._spans().has(following):
-                break  # what is there may not be passed over
-            following = self._spans().first_from(position)
         return found
+
+    @staticmethod
+    def _behind(entries: list[Entry]) -> Position:
+        return Position(entries[-1].ledger, entries[-1].entry + 1)
 
     async def _read_one_ledger(
         self, position: Position, max_entries: int, max_bytes: int
     ) -> list[Entry]:
         ledger, first = position
-        # Our own picture decides where a ledger ends, so that all readers see the same end.
-        limit = min(max_entries, self._spans().entries_of(ledger) - first)
         try:
             reader = await self._reader(ledger)
-            return list(await reader.read(first, max_entries=limit, max_bytes=max_bytes))
+            return list(await reader.read(first, max_entries=max_entries, max_bytes=max_bytes))
         except NotFound:
             if self._spans().has(position):
                 raise

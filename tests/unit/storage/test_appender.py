@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -251,6 +251,44 @@ def test_a_seal_that_cannot_recover_a_failed_ledger_leaves_it_to_the_next_try() 
         await managed.append(drafts("c"))
         assert await managed.seal() == Position(2, 0)
         assert await read_all(managed) == ["a", "b", "c"]
+
+    run(scenario())
+
+
+def test_appends_fenced_by_our_own_recovery_do_not_end_the_tenure() -> None:
+    class OneGroupEach(MemoryLedgerStore):
+        """Every submission has its own commit, and the test decides what becomes of it."""
+
+        is_manual = False
+
+        def enqueue(self, writer: MemoryLedgerWriter, drafts: list[Draft]) -> asyncio.Future[None]:
+            if not self.is_manual:
+                return super().enqueue(writer, drafts)
+            self.under_way.append(asyncio.get_running_loop().create_future())
+            return self.under_way[-1]
+
+        under_way: ClassVar[list[asyncio.Future[None]]] = []
+
+        async def recover(self, ledger: int) -> LedgerEnd:
+            end = await super().recover(ledger)
+            self.under_way[1].set_exception(Fenced("recovered"))
+            return end
+
+    async def scenario() -> None:
+        world = ManagedWorld()
+        process = world.process()
+        process.store = store = OneGroupEach(world.disk)
+        managed = await process.load()
+        await managed.append(drafts("a"))
+        store.is_manual = True
+        failing = [managed.submit(drafts("b")), managed.submit(drafts("c"))]
+        store.under_way[0].set_exception(Unavailable("lost"))
+        results = await asyncio.gather(*failing, return_exceptions=True)
+        assert [type(result) for result in results] == [Unavailable, Unavailable]
+        await turns()
+        store.is_manual = False
+        await managed.append(drafts("d"))
+        assert await read_all(managed) == ["a", "d"]
 
     run(scenario())
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from anabranch.storage.maintenance import expire, hold_to_quota, maintain
 from anabranch.storage.managed_ledger import ManagedLedger
+from anabranch.storage.memory_records import MemoryRecords
 from anabranch.storage.trimming import BacklogAction, LedgerPolicy
 from anabranch.topics.positions import EARLIEST
 from tests.ledger_engines import FileEngine
 from tests.managed_world import (
     ManagedWorld,
     ManualClock,
-    MemoryRecords,
     draft,
     load,
     read_all,

@@ -10,7 +10,7 @@ from anabranch.errors import Fenced, InvalidInput, NotFound, Unavailable
 from anabranch.storage.managed_ledger import ManagedLedger
 from anabranch.storage.spans import LATEST
 from anabranch.topics.positions import EARLIEST, Position
-from tests.managed_world import NAME, ManagedWorld, Process, drafts, run, small
+from tests.managed_world import NAME, ManagedWorld, Process, drafts, run, small, turns
 
 
 async def filled(process: Process, entries: int = 10, max_entries: int = 4) -> ManagedLedger:
@@ -107,6 +107,11 @@ def test_a_creation_that_failed_left_no_cursor() -> None:
         with pytest.raises(Unavailable):
             await managed.open_cursor("sub", EARLIEST)
         assert managed.cursors.names == ["other"]
+        await managed.cursors.persist()
+        process.crash()
+        process = world.process()
+        managed = await process.load()
+        assert managed.cursors.names == ["other"], "nor did the next owner find one"
         assert (await managed.open_cursor("sub", LATEST)).backlog == 0
         process.crash()
         again = await world.process().load()
@@ -150,6 +155,27 @@ def test_a_seek_back_stops_trimming_before_it_is_durable() -> None:
         await seeking
         assert await managed.trim() == []
         assert cursor.backlog == 10
+
+    run(scenario())
+
+
+def test_a_seek_back_is_not_forgotten_by_an_older_write_that_comes_through() -> None:
+    async def scenario() -> None:
+        process = ManagedWorld().process()
+        managed = await filled(process)
+        cursor = await managed.open_cursor("sub", EARLIEST)
+        process.store.pause()
+        cursor.acknowledge_cumulative(managed.last_confirmed)
+        older = asyncio.create_task(cursor.persist())
+        await turns()
+        seeking = asyncio.create_task(cursor.seek(EARLIEST))
+        await turns()
+        older.add_done_callback(lambda _: process.store.pause())
+        process.store.resume()
+        await older
+        assert await managed.trim() == []
+        process.store.resume()
+        await seeking
 
     run(scenario())
 

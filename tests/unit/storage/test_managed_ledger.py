@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from anabranch.errors import BadVersion, Closed, Fenced, NotFound, Stale, Unavailable
+from anabranch.storage.managed_ledger import ManagedLedger
 from anabranch.storage.spans import LATEST
 from anabranch.storage.trimming import LedgerPolicy
 from anabranch.topics.positions import EARLIEST, Position
@@ -21,6 +22,7 @@ from tests.managed_world import (
     run,
     small,
     texts,
+    turns,
 )
 
 
@@ -209,8 +211,16 @@ def test_reads_keep_to_their_limits_across_ledgers() -> None:
         assert len(await managed.read(EARLIEST, max_entries=100, max_bytes=1)) == 1
         assert await managed.read(managed.last_confirmed.next(), max_entries=1, max_bytes=9) == []
         assert await managed.read(LATEST, max_entries=1, max_bytes=9) == []
+        # The next ledger begins with an entry too large for what is left of the room.
+        await managed.append(drafts("x" * 100))
+        found = await managed.read(spans_at(managed, 4), max_entries=100, max_bytes=60)
+        assert [len(entry.body) for entry in found] == [10, 10]
 
     run(scenario())
+
+
+def spans_at(managed: ManagedLedger, ordinal: int) -> Position:
+    return managed.spans().at(ordinal)
 
 
 def test_time_is_found_across_ledgers() -> None:
@@ -318,6 +328,24 @@ def test_after_an_unload_the_next_owner_recovers_nothing() -> None:
         assert world.disk.recoveries == []
         assert await read_all(again) == ["a", "b"]
         assert [c.backlog for c in again.cursors.all()] == [1]
+
+    run(scenario())
+
+
+def test_nothing_is_taken_while_an_unload_is_under_way() -> None:
+    async def scenario() -> None:
+        process = ManagedWorld().process()
+        managed = await process.load()
+        await managed.append(drafts("a"))
+        process.store.pause()
+        pending = managed.submit(drafts("b"))
+        unloading = asyncio.create_task(managed.unload())
+        await turns()
+        with pytest.raises(Closed, match="unloaded"):
+            managed.submit(drafts("late"))
+        process.store.resume()
+        await unloading
+        assert await pending == Position(1, 1)
 
     run(scenario())
 
