@@ -62,7 +62,7 @@ class FileLedgerWriter(FileLedgerReader):
         return self._store.submit(state, drafts)
 
     async def append(self, drafts: Sequence[Draft]) -> int:
-        await self._store.wait_for_room()
+        await self._store.wait_for_room(measure(drafts, self._store.largest_entry_bytes))
         submission = self.submit(drafts)
         await submission.durable
         return submission.first_entry
@@ -106,6 +106,7 @@ class FileLedgerStore:
             self._room,
             next_generation=recovered.next_generation,
             free=recovered.free,
+            on_ready=self._wake_waiting,
             on_switch=self._request_checkpoint,
             on_error=self._fail,
         )
@@ -128,7 +129,7 @@ class FileLedgerStore:
             self._room,
             on_error=self._fail,
         )
-        self._largest = config.largest_entry_bytes
+        self.largest_entry_bytes = config.largest_entry_bytes
         self._ending: dict[int, CommitFuture] = {}  # ledgers that are being closed
         self._waiting: asyncio.Future[None] | None = None
         self._is_closed = False
@@ -153,6 +154,7 @@ class FileLedgerStore:
             raise
         store = cls(world, config, lock, recovered)
         store._start()
+        await store.wait_for_room()  # a disk too full for a journal file can still be read
         return store
 
     def _start(self) -> None:
@@ -165,10 +167,10 @@ class FileLedgerStore:
             self._tasks.append(asyncio.create_task(work(), name=f"storage {work.__name__}"))
 
     async def create(self, properties: Mapping[str, str]) -> FileLedgerWriter:
-        await self.wait_for_room()
+        body = json.dumps(dict(properties)).encode()
+        await self.wait_for_room(HEADER_BYTES + len(body))
         self._refuse_entries_if_unable()
         state = LedgerState(self._table.take_id(), dict(properties))
-        body = json.dumps(state.properties).encode()
 
         def apply() -> None:
             self._table.ledgers[state.ledger] = state
@@ -207,13 +209,13 @@ class FileLedgerStore:
     async def properties(self, ledger: int) -> Mapping[str, str]:
         return dict(self._table.find(ledger).properties)
 
-    async def wait_for_room(self) -> None:
-        """Until a submission would not be refused because too much waits for the disk.
+    async def wait_for_room(self, size: int = 1) -> None:
+        """Until `size` bytes of records would not be refused because too much waits for the disk.
 
         Returns at once if it would be refused for another reason: that is for `submit` to say.
         """
         while self._room.reason is None and self._journal.failure is None:
-            if self._journal.has_room(1) and not self._write_back.is_full:
+            if self._journal.has_room(size) and not self._write_back.is_full:
                 return
             await self._next_change()
 
@@ -221,10 +223,8 @@ class FileLedgerStore:
         """For the writers of this store."""
         if self._room.reason is not None or self._write_back.is_full:
             self._refuse_entries_if_unable()
-        size = measure(drafts, self._largest)
+        size = measure(drafts, self.largest_entry_bytes)
         first = state.next_entry
-        if size > self._largest:
-            return self._submit_in_parts(state, drafts)
         group = self._journal.group_for(size)
         run = group.runs.get(state.ledger)
         if run is None:
@@ -233,12 +233,6 @@ class FileLedgerStore:
         state.next_entry = first + len(drafts)
         state.submitted_bytes += size
         return Submission(first, group.durable)
-
-    def _submit_in_parts(self, state: LedgerState, drafts: Sequence[Draft]) -> Submission:
-        """More than a journal file takes at once: durable when the last part is."""
-        half = len(drafts) // 2
-        first = self.submit(state, drafts[:half])
-        return Submission(first.first_entry, self.submit(state, drafts[half:]).durable)
 
     async def end_ledger(self, state: LedgerState, access: Access) -> LedgerEnd:
         """Take no more entries, and close behind those that were submitted."""
@@ -337,8 +331,12 @@ class FileLedgerStore:
             )
 
     async def _wait_for_journal(self) -> None:
-        """For records other than entries: they are taken even when the disk is full."""
-        while self._journal.failure is None and not self._journal.has_room(HEADER_BYTES):
+        """For closing and deleting, which a full disk allows as long as a journal file does."""
+        while self._journal.failure is None:
+            if self._journal.has_place_for_operation(HEADER_BYTES):
+                return
+            if self._room.reason is not None:
+                raise Full(self._room.reason)
             await self._next_change()
 
     async def _next_change(self) -> None:
@@ -358,6 +356,7 @@ class FileLedgerStore:
         """The disk broke a promise: refuse writes for good, go on reading."""
         if self._journal.failure is None and not self._is_closed:
             log.critical("storage takes no more writes reason=%r", reason)
+            self.files.distrust_unsynced(reason)
             self._journal.stop(
                 f"{reason}; this process takes no more writes, restart it to recover what is on "
                 "disk"

@@ -102,6 +102,13 @@ class Group:
 
 
 class JournalFileSource(Protocol):
+    entries_limit: int  # how far entries may fill a file; operations may fill all of it
+
+    @property
+    def last_ready(self) -> int:
+        """The newest generation that has a file to write to."""
+        ...
+
     async def file_for(self, generation: int) -> File:
         """The prepared file of this generation; waits until there is one."""
         ...
@@ -135,35 +142,61 @@ class Journal:
         self.failure: str | None = None
 
     def group_for(self, size: int) -> Group:
-        """The group that takes `size` more bytes of records; they are counted from here on.
+        """The group that takes `size` more bytes of entries; they are counted from here on.
 
-        Unavailable at the bound of pending bytes, and once the journal has failed.
+        Unavailable at the bound of pending bytes, while no file has a place for them, and once
+        the journal has failed. So whatever is accepted waits for nothing but the disk.
         """
-        if self.failure is not None:
-            raise Unavailable(self.failure)
-        if not self.has_room(size):
-            raise Unavailable(
-                f"{self.pending_bytes} bytes wait for the disk, the bound is "
-                f"{self._config.pending_bytes}: wait for room"
-            )
         group = self._open
         if (
             group is None
             or group.size + size > self._config.group_bytes
-            or self.tail + size > self._config.journal_file_bytes
+            or self.tail + size > self._files.entries_limit
+            or self.pending_bytes + size > self._config.pending_bytes
         ):
-            group = self._begin(size)
-        group.size += size
-        self.tail += size
-        self.pending_bytes += size
+            self._refuse_unless_room(size)
+            group = self._begin(size, self._files.entries_limit)
+        self._count(group, size)
         return group
 
-    def _begin(self, size: int) -> Group:
+    def has_room(self, size: int) -> bool:
+        """Whether `size` more bytes of entries would be accepted."""
+        return self._may_wait(size) and self._has_place(size, self._files.entries_limit)
+
+    def has_place_for_operation(self, size: int) -> bool:
+        """Whether a file has a place for it: operations may use the space that is kept for them."""
+        return self._has_place(size, self._config.journal_file_bytes)
+
+    def _may_wait(self, size: int) -> bool:
+        pending = self.pending_bytes  # a single submission may be larger than the bound
+        return pending == 0 or pending + size <= self._config.pending_bytes
+
+    def _has_place(self, size: int, limit: int) -> bool:
+        ready = self._files.last_ready
+        if self.generation < ready:
+            return True
+        return self.generation == ready and self.tail + HEADER_BYTES + size <= limit
+
+    def _refuse_unless_room(self, size: int) -> None:
+        if self.failure is None and not self._may_wait(size):
+            raise Unavailable(
+                f"{self.pending_bytes} bytes wait for the disk, the bound is "
+                f"{self._config.pending_bytes}: wait for room"
+            )
+        self._refuse_unless_place(size, self._files.entries_limit)
+
+    def _refuse_unless_place(self, size: int, limit: int) -> None:
+        if self.failure is not None:
+            raise Unavailable(self.failure)
         if HEADER_BYTES + size > self._config.journal_file_bytes:
             raise InvalidInput(
                 f"{size} bytes do not fit a journal file of {self._config.journal_file_bytes}"
             )
-        if self.tail + HEADER_BYTES + size > self._config.journal_file_bytes:
+        if not self._has_place(size, limit):
+            raise Unavailable("no journal file is ready: wait for room")
+
+    def _begin(self, size: int, limit: int) -> Group:
+        if self.tail + HEADER_BYTES + size > limit:
             self._previous_end = self.tail
             self.generation += 1
             self.tail = 0
@@ -175,6 +208,11 @@ class Journal:
             self._wake.set_result(None)
         return group
 
+    def _count(self, group: Group, size: int) -> None:
+        group.size += size
+        self.tail += size
+        self.pending_bytes += size
+
     def submit_operation(
         self,
         kind: int,
@@ -185,15 +223,16 @@ class Journal:
         apply: Callable[[], None],
     ) -> CommitFuture:
         """Queue a record that is no entry; `apply` runs when it is durable, in order."""
-        group = self.group_for(HEADER_BYTES + len(body))
+        size = HEADER_BYTES + len(body)
+        whole = self._config.journal_file_bytes
+        group = self._open
+        if group is None or self.tail + size > whole:
+            self._refuse_unless_place(size, whole)
+            group = self._begin(size, whole)
+        self._count(group, size)
         record = pack_record(kind, group.generation, ledger, entry, time_ms, 0, body)
         group.operations.append((record, apply))
         return group.durable
-
-    def has_room(self, size: int) -> bool:
-        """Whether `size` more bytes may wait. A single submission may be larger than the bound."""
-        pending = self.pending_bytes
-        return pending == 0 or pending + size <= self._config.pending_bytes
 
     async def run_commits(self) -> None:
         """Never returns; the owner cancels it."""

@@ -23,6 +23,7 @@ from anabranch.storage.engine_config import EngineConfig
 
 log = logging.getLogger(__name__)
 _FILL_BYTES = 1024 * 1024
+_KEPT_BYTES = 64 * 1024
 
 
 class JournalFiles:
@@ -34,12 +35,14 @@ class JournalFiles:
         *,
         next_generation: int,
         free: list[int],
+        on_ready: Callable[[], None],
         on_switch: Callable[[], None],
         on_error: Callable[[str], None],
     ) -> None:
         self._disk = disk
         self._config = config
         self._room = room
+        self._on_ready = on_ready
         self._on_switch = on_switch
         self._on_error = on_error
         self._free = free  # generations whose files may be used again
@@ -50,6 +53,13 @@ class JournalFiles:
         self._taken = asyncio.Event()
         self._file: File | None = None
         self.generation = next_generation - 1  # of the file in use
+        self.is_ahead = False
+        self.entries_limit = 0
+        self._limit_entries()
+
+    @property
+    def last_ready(self) -> int:
+        return self.generation + self.is_ahead
 
     async def file_for(self, generation: int) -> File:
         if generation != self.generation or self._file is None:
@@ -70,6 +80,9 @@ class JournalFiles:
                 return
             self._taken.clear()
             self._prepared.set_result(file)
+            self.is_ahead = True
+            self._limit_entries()
+            self._on_ready()
             await self._taken.wait()
 
     def release_below(self, generation: int) -> None:
@@ -89,12 +102,23 @@ class JournalFiles:
     def count(self) -> int:
         return len(self._free) + len(self._filled) + (self._file is not None)
 
+    def _limit_entries(self) -> None:
+        """Keep space for operations while no next file is ready.
+
+        When the disk is full, deleting ledgers is the way out; that must not need a new file.
+        """
+        whole = self._config.journal_file_bytes
+        kept = 0 if self.is_ahead else min(_KEPT_BYTES, whole // 16)
+        self.entries_limit = whole - kept
+
     async def _switch(self, file: File) -> None:
         former, self._file = self._file, file
         if former is not None:
             self._filled.append(self.generation)
             await former.close()
         self.generation = self._next
+        self.is_ahead = False
+        self._limit_entries()
         self._next += 1
         self._prepared = asyncio.get_running_loop().create_future()
         self._taken.set()

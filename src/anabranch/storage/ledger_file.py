@@ -2,7 +2,7 @@
 
 A file is read in windows of up to 1 MB. Each record must carry the ledger and entry that were
 asked for and pass both checksums, every time it is read. What lies behind a damaged record stays
-readable: the index, or the record's own length if its successor confirms it, leads past it.
+readable: the index leads past it, or a search for its successor.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from anabranch.errors import AnabranchError, Corrupt, NotFound
+from anabranch.errors import AnabranchError, Corrupt, NotFound, Unavailable
 from anabranch.runtime.world import File
 from anabranch.storage.engine_config import EngineConfig
 from anabranch.storage.file_handles import FileHandles
@@ -38,6 +38,7 @@ class LedgerFiles:
     def __init__(self, config: EngineConfig, handles: FileHandles) -> None:
         self._config = config
         self._handles = handles
+        self._distrusted: str | None = None
         self._unsaved: dict[int, LedgerState] = {}  # closed, and without an index on disk
         self._loaded: OrderedDict[int, LedgerState] = OrderedDict()  # whose index may be dropped
 
@@ -78,6 +79,13 @@ class LedgerFiles:
                 _, oldest = self._loaded.popitem(last=False)
                 oldest.index = None
         return index
+
+    def distrust_unsynced(self, reason: str) -> None:
+        """The disk failed: what was written and not synced may be gone from files.
+
+        The journal has it, so entries that cannot be read are not lost, and not `Corrupt`.
+        """
+        self._distrusted = reason
 
     def forget(self, state: LedgerState) -> None:
         self._loaded.pop(state.ledger, None)
@@ -151,6 +159,10 @@ class LedgerFiles:
                 return await _scan_file(file, state, point, first, max_entries, max_bytes)
         except FileNotFoundError:
             raise self._missing(state, first) from None
+        except Corrupt as error:
+            if self._distrusted is not None and (error.entry or 0) >= state.synced_entries:
+                raise Unavailable(f"{error}; {self._distrusted}") from error
+            raise
 
     def _missing(self, state: LedgerState, entry: int) -> AnabranchError:
         if state.is_deleted:

@@ -372,7 +372,7 @@ def scan_entries(
     """Entries `first` to `last` of a ledger, from a window that begins with entry `entry`.
 
     Stops at the limits, but not before one entry is found. A damaged record before `first` is
-    stepped over where its length still leads to its successor. If it stops for MORE, go on with a
+    stepped over if its successor can be found. If it stops for MORE, go on with a
     window that begins at `position` with entry `entry`, and has at least `needed` bytes.
     """
     scan = Scan()
@@ -381,7 +381,7 @@ def scan_entries(
     scan.needed = _LONGEST_HEADER
     end: i64 = len(window)
     while scan.entry < first:
-        if not _step_over(scan, window, end, verify):
+        if not _step_over(scan, window, end, last, verify):
             return scan
     _take(scan, window, end, last, max_entries, max_bytes, verify)
     return scan
@@ -400,7 +400,7 @@ def scan_blocks(window: bytes, ledger: i64, entry: i64, last: i64) -> Scan:
     block: Record | None = None
     while scan.entry <= last:
         start: i64 = scan.position
-        if not _step_over(scan, window, end, True):
+        if not _step_over(scan, window, end, last, True):
             return scan
         time_ms: i64 = read_i64_be(window, start + 32)
         if block is None or block.count >= CHUNK_ENTRIES or start - block.start >= CHUNK_BYTES:
@@ -420,7 +420,7 @@ def large_entry(chunk: Chunk, ledger: i64) -> Entry:
     return Entry(ledger, chunk.first, chunk.body, time_ms, messages)
 
 
-def _step_over(scan: Scan, window: bytes, end: i64, verify: bool) -> bool:
+def _step_over(scan: Scan, window: bytes, end: i64, last: i64, verify: bool) -> bool:
     """Move one record on, even to behind the window; False if it cannot be done."""
     position: i64 = scan.position
     if position + HEADER_BYTES > end:
@@ -429,16 +429,36 @@ def _step_over(scan: Scan, window: bytes, end: i64, verify: bool) -> bool:
     stop: i64 = position + HEADER_BYTES + length
     if verify:
         state: i64 = _check_header(window, position, end, scan.ledger, scan.entry)
-        if state == DAMAGED and (stop < end or position > 0):
-            # Its successor, where the length says it is, is proof enough of the length. If that
-            # lies behind the window, one that begins here may show it.
-            state = _check_header(window, stop, end, scan.ledger, scan.entry + 1)
+        if state == DAMAGED:
+            stop = _find_successor(window, position, end, scan.ledger, scan.entry, last)
+            state = ENOUGH if stop > 0 else DAMAGED
+            if stop < 0 and position > 0:
+                state = MORE  # a window that begins here may show it
         if state != ENOUGH:
             scan.stopped = state
             return False
     scan.position = stop
     scan.entry += 1
     return True
+
+
+def _find_successor(
+    window: bytes, position: i64, end: i64, ledger: i64, entry: i64, last: i64
+) -> i64:
+    """Where the entry behind a damaged one starts, -1 if it is not to be found in the window.
+
+    The damaged record's length cannot be relied on, and its body may hold anything, even what
+    looks like a record. So whatever looks like the successor must have one of its own behind it.
+    """
+    while True:
+        position = window.find(b"\xab\x5e\x01", position + 1)
+        if position < 0 or position + HEADER_BYTES > end:
+            return -1
+        if _check_header(window, position, end, ledger, entry + 1) == ENOUGH:
+            length: i64 = (read_i64_be(window, position + 8) >> 32) & _LOW_32
+            behind: i64 = position + HEADER_BYTES + length
+            if entry + 1 == last or _check_header(window, behind, end, ledger, entry + 2) == ENOUGH:
+                return position
 
 
 def _take(

@@ -69,12 +69,16 @@ class SparseIndex:
 
     def locate(self, entry: int) -> Point:
         """The last point at or before an entry."""
-        at = max(0, bisect_right(self._entries, entry) - 1)
-        return Point(self._entries[at], self._offsets[at])
+        return self._point(bisect_right(self._entries, entry) - 1)
 
     def locate_time(self, time_ms: int) -> Point:
         """A point before which every entry is earlier, and the last such point."""
-        at = max(0, bisect_left(self._times, time_ms) - 1)
+        return self._point(bisect_left(self._times, time_ms) - 1)
+
+    def _point(self, at: int) -> Point:
+        # An index has no points if the first record could not be read: then walk from the front.
+        if at < 0 or not self._entries:
+            return Point(0, 0)
         return Point(self._entries[at], self._offsets[at])
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
 """Bringing what the journal has to the ledgers' own files: lazily, in large pieces, unsynced.
 
 A ledger's turn comes when it owes 64 KB, or when all together owe half of what they may, and
-it then gets one write of up to 256 KB before the next ledger's. One write is under way at a time,
+it then gets one write of up to 1 MB before the next ledger's. One write is under way at a time,
 so that the threads and the disk stay free for the journal.
 """
 
@@ -20,7 +20,7 @@ from anabranch.storage.record_codec import Chunk
 from anabranch.storage.tail_cache import TailCache
 
 _RIPE_BYTES = 64 * 1024
-_WRITE_BYTES = 256 * 1024
+_WRITE_BYTES = 1024 * 1024
 _CHECK_ROOM_BYTES = 32 * 1024 * 1024
 
 
