@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from anabranch.errors import AnabranchError, Closed, Fenced, Unavailable
+from anabranch.errors import AnabranchError, Closed, Fenced, Sealed, Unavailable
 from anabranch.runtime.world import Clock
 from anabranch.storage.ledger import Draft, LedgerEnd, LedgerReader, LedgerStore, LedgerWriter
 from anabranch.storage.managed_record import ManagedRecord
@@ -218,7 +218,7 @@ class Appender:
 
     def _enqueue(self, drafts: Sequence[Draft], size: int) -> asyncio.Future[Position]:
         if self._keeper.record.is_sealed:
-            raise Closed(f"{self._keeper.name} is sealed at {self.spans().last}")
+            raise Sealed(f"{self._keeper.name} is sealed at {self.spans().last}")
         if self._is_recovering:
             raise Unavailable(f"{self._keeper.name}: recovering from a failed append")
         if self._queued_bytes + size > self._config.max_queued_bytes and self._queue:
@@ -269,7 +269,7 @@ class Appender:
         ends = await self.end_current()
         record = self._keeper.record
         if record.is_sealed:
-            raise Closed(f"{self._keeper.name} is sealed at {self.spans().last}")
+            raise Sealed(f"{self._keeper.name} is sealed at {self.spans().last}")
         is_renewing, self._is_renewing = self._is_renewing or bool(self._queue), False
         writer = await self._store.create(self._properties()) if is_renewing else None
         now_ms = self._clock.wall_ms()

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from anabranch.errors import AnabranchError, Closed, Fenced, NotFound, Stale
+from anabranch.errors import AnabranchError, Closed, Fenced, NotFound, Sealed, Stale
 from anabranch.runtime.world import Clock
 from anabranch.storage.appender import Appender, RollConfig
 from anabranch.storage.chain_reader import ChainReader
@@ -200,7 +200,7 @@ class ManagedLedger:
         """Append; the future has the position of the first draft once all are durable.
 
         The others follow it in the same ledger. Futures of one managed ledger resolve in the
-        order of their calls. Raises, or fails with: Closed (sealed or unloaded), Fenced (another
+        order of their calls. Raises, or fails with: Sealed, Closed (unloaded), Fenced (another
         owner), Full, Unavailable. After a failure the outcome is unknown: make the producer send
         again, from its first unanswered message on.
         """
@@ -214,10 +214,10 @@ class ManagedLedger:
         return await self._reader.read(position, max_entries=max_entries, max_bytes=max_bytes)
 
     async def wait_for_entries(self, after: Position) -> None:
-        """Until there is an entry behind `after`; Closed once there can never be one."""
+        """Until there is an entry behind `after`; Sealed once there can never be one."""
         while self.spans().following(after) is None:
             if self.is_sealed:
-                raise Closed(f"{self.name} is sealed at {self.last_confirmed}")
+                raise Sealed(f"{self.name} is sealed at {self.last_confirmed}")
             await self._appender.wait_for_progress()
 
     async def find_by_time(self, time_ms: int, start: Position = EARLIEST) -> Position | None:
@@ -292,7 +292,10 @@ class ManagedLedger:
             return going
 
     async def unload(self) -> None:
-        """Stop in good order: everything written and closed, so the next owner recovers nothing."""
+        """Stop in good order: everything written and closed, so the next owner recovers nothing.
+
+        From the first moment nothing more is taken. If it fails, ask again, or `abandon`.
+        """
         self._tenure.check()
         gone = Closed(f"{self.name} was unloaded from {self._around.owner}")
         self._appender.refuse(gone)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from anabranch.errors import BadVersion, Closed, Fenced, NotFound, Stale, Unavailable
+from anabranch.errors import BadVersion, Closed, Fenced, NotFound, Sealed, Stale, Unavailable
 from anabranch.storage.managed_ledger import ManagedLedger
 from anabranch.storage.spans import LATEST
 from anabranch.storage.trimming import LedgerPolicy
@@ -176,7 +176,7 @@ def test_a_waiting_reader_is_told_of_new_entries_and_of_the_end() -> None:
         await asyncio.sleep(0)
         cancelled.cancel()
         await managed.seal()
-        with pytest.raises(Closed, match="sealed at 1:0"):
+        with pytest.raises(Sealed, match="sealed at 1:0"):
             await at_the_end
 
     run(scenario())
@@ -245,13 +245,13 @@ def test_a_sealed_ledger_takes_nothing_and_says_so_to_every_owner() -> None:
         await managed.append(drafts("a", "b"))
         assert await managed.seal(controller_epoch=3) == Position(1, 1)
         assert await managed.seal(controller_epoch=3) == Position(1, 1)
-        with pytest.raises(Closed, match="sealed at 1:1"):
+        with pytest.raises(Sealed, match="sealed at 1:1"):
             managed.submit(drafts("c"))
         with pytest.raises(Stale, match="controller epoch 2, already at 3"):
             await managed.seal(controller_epoch=2)
         process.crash()
         again = await world.process().load()
-        with pytest.raises(Closed):
+        with pytest.raises(Sealed):
             await again.append(drafts("c"))
         assert await again.seal(controller_epoch=4) == Position(1, 1)
         assert await read_all(again) == ["a", "b"]
@@ -269,7 +269,7 @@ def test_what_was_submitted_before_a_seal_is_in_it() -> None:
         late = managed.submit(drafts("late"))
         assert await sealing == Position(1, 2)
         assert await asyncio.gather(*pending) == [Position(1, 1), Position(1, 2)]
-        with pytest.raises(Closed):
+        with pytest.raises(Sealed):
             await late
         assert await read_all(managed) == ["a", "b", "c"]
 
@@ -408,7 +408,7 @@ def test_a_save_of_unknown_outcome_is_settled_by_reading(is_applied: bool) -> No
         with pytest.raises(Unavailable):
             await managed.seal()
         if is_applied:
-            with pytest.raises(Closed):
+            with pytest.raises(Sealed):
                 await managed.append(drafts("b"))
         else:
             await managed.append(drafts("b"))
