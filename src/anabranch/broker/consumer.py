@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from anabranch.broker.rates import RateMeter
 from anabranch.broker.receivers import Receiver
 from anabranch.protocol import wire_pb2
 from anabranch.protocol.entries import without_broker_block
@@ -34,6 +35,8 @@ class Consumer:
         self.metadata = dict(metadata or {})
         self.subscription: Subscription | None = None
         self.connected_at_ms = 0
+        self.meter = RateMeter(0.0)  # what it got, from its attachment on
+        self.acked = RateMeter(0.0)
         self.was_told_the_end = False
 
     def __repr__(self) -> str:

@@ -213,6 +213,7 @@ class SharedPump(Pump):
                 count = redeliveries.of(Position(entry.ledger, entry.entry)) if redeliveries else 0
                 send(self.around, consumer, entry, redelivery_count=count)
             self.around.meter.record(self.around.now_seconds(), messages, size)
+            consumer.meter.record(self.around.now_seconds(), messages, size)
             consumer.session.flush_soon()
 
 

@@ -137,4 +137,5 @@ class SingleDelivery(Pump):
                 send(self.around, consumer, entry)
             consumer.receiver.deliver(grant.messages)
             self.around.meter.record(self.around.now_seconds(), grant.messages, size)
+            consumer.meter.record(self.around.now_seconds(), grant.messages, size)
             consumer.session.flush_soon()

@@ -37,6 +37,8 @@ class Subscription:
         self.consumers: dict[int, Consumer] = {}  # by the id of their receiver
         self.delivery: SingleDelivery | SharedPump | None = None
         self.meter: RateMeter = topic.new_meter()
+        self.expired: RateMeter = topic.new_meter()
+        self.redelivered: RateMeter = topic.new_meter()
         self._key_shared: wire_pb2.KeySharedMeta | None = None
         self._is_seeking = False
         self.is_awaited = False  # its consumers were sent away by a seek and will be back
@@ -107,6 +109,7 @@ class Subscription:
             raise
         self.is_awaited = False
         consumer.subscription = self
+        consumer.meter, consumer.acked = self.topic.new_meter(), self.topic.new_meter()
         consumer.connected_at_ms = self.topic.clock.wall_ms()
         self.consumers[consumer.receiver.consumer] = consumer
 
@@ -168,11 +171,14 @@ class Subscription:
         self, consumer: Consumer, positions: list[Position] | None, epoch: int | None
     ) -> None:
         if self.delivery is not None:
+            asked = consumer.receiver.unacked if positions is None else len(positions)
+            self.redelivered.record(self.now_seconds(), asked, 0)
             self.delivery.ask_again(consumer, positions, epoch)
 
     def acknowledge(self, consumer: Consumer, ack: Ack) -> None:
         if ack.has_txn:
             raise NotAllowed("transactions are not enabled here")
+        consumer.acked.record(self.now_seconds(), len(ack.ids), 0)
         if ack.is_cumulative:
             self._acknowledge_cumulative(ack)
             return

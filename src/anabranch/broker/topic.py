@@ -106,6 +106,15 @@ class Topic:
             elif self.deduplication is None:
                 self.deduplication = await DeduplicationLog.load(self)
 
+    @property
+    def topic_epoch(self) -> int | None:
+        """Of the last producer that had the topic for itself; None if there was none."""
+        return self._roster.topic_epoch
+
+    def is_waiting(self, handle: ProducerHandle) -> bool:
+        """Not let in yet: another has the topic for itself."""
+        return handle.producer.key in self._promotions
+
     def next_consumer_id(self) -> int:
         self._consumer_ids += 1
         return self._consumer_ids
