@@ -94,7 +94,8 @@ class Appender:
         self._properties = properties
         self._open: _OpenLedger | None = None
         self._group: _Group | None = None
-        self._groups: set[_Group] = set()  # not answered yet
+        # Not answered yet, in order: a set would make runs differ that should be the same.
+        self._groups: dict[_Group, None] = {}
         self._queue: deque[_Queued] = deque()
         self._queued_bytes = 0
         self._ending: _OpenLedger | None = None  # ours, and to be closed before another opens
@@ -174,7 +175,7 @@ class Appender:
         group = self._group
         if group is None or group.durable is not durable:
             group = self._group = _Group(ledger, durable)
-            self._groups.add(group)
+            self._groups[group] = None
             durable.add_done_callback(partial(self._settle, group))
         group.futures.append(future)
         group.positions.append(Position(ledger.writer.ledger, first))
@@ -185,7 +186,7 @@ class Appender:
             self._start_switch()
 
     def _settle(self, group: _Group, durable: asyncio.Future[None]) -> None:
-        self._groups.discard(group)
+        self._groups.pop(group, None)
         error = durable.exception()
         if error is None:
             for future, position in zip(group.futures, group.positions, strict=True):
@@ -356,7 +357,7 @@ class Appender:
         if self._switch is not None and self._switch is not asyncio.current_task():
             self._switch.cancel()
         self._fail_queue(error)
-        groups, self._groups = self._groups, set()
+        groups, self._groups = self._groups, {}
         for group in groups:
             _fail_futures(group.futures, error)
         waiters, self._waiters = self._waiters, []

@@ -103,7 +103,8 @@ class CursorLog:
         self._writer: LedgerWriter | None = None
         self._snapshot_bytes = 0
         self._bytes = 0  # behind the snapshot
-        self._dirty: set[str] = set()
+        # By name, in the order of the changes, so that equal runs write equal bytes.
+        self._dirty: dict[str, None] = {}
         self._deleted: set[str] = set()
         # Marks of cursors whose deletion is not durable yet: a crash would bring them back.
         self._leaving: dict[str, Position] = {}
@@ -119,7 +120,7 @@ class CursorLog:
         """A new cursor. Not there until `persist` has returned."""
         logged = self.cursors[name] = LoggedCursor(cursor, cursor.mark_delete)
         self._deleted.discard(name)
-        self._dirty.add(name)
+        self._dirty[name] = None
         return logged
 
     def remove(self, name: str) -> None:
@@ -127,12 +128,12 @@ class CursorLog:
         logged = self.cursors.pop(name)
         logged.is_deleted = True
         self._leaving[name] = logged.persisted
-        self._dirty.discard(name)
+        self._dirty.pop(name, None)
         self._deleted.add(name)
 
     def touch(self, name: str) -> None:
         """This cursor changed; written within `flush_seconds` unless somebody asks before."""
-        self._dirty.add(name)
+        self._dirty[name] = None
         if self._timer is None and self._task is None:
             self._arm(self._config.flush_seconds)
 
