@@ -119,9 +119,9 @@ ids = st.builds(
     PlainId,
     st.integers(-(2**63), 2**63 - 1),
     st.integers(-(2**63), 2**63 - 1),
-    partition=st.integers(-1, 2**31 - 1),
-    batch_index=st.integers(-1, 2**31 - 1),
-    batch_size=st.integers(0, 2**31 - 1),
+    partition=st.integers(-(2**31), 2**31 - 1),
+    batch_index=st.integers(-(2**31), 2**31 - 1),
+    batch_size=st.integers(-(2**31), 2**31 - 1),
 )
 segments = st.integers(-(2**63), 2**63 - 1)
 positions = st.dictionaries(segments, ids, max_size=4)

@@ -53,11 +53,11 @@ class PlainId:
 
     def to_wire(self) -> wire_pb2.MessageIdData:
         data = wire_pb2.MessageIdData(ledgerId=self.ledger & _U64, entryId=self.entry & _U64)
-        if self.partition >= 0:
+        if self.partition != -1:
             data.partition = self.partition
-        if self.batch_index >= 0:
+        if self.batch_index != -1:
             data.batch_index = self.batch_index
-        if self.batch_size > 0:
+        if self.batch_size != 0:
             data.batch_size = self.batch_size
         if self.first_chunk is not None:
             data.first_chunk_message_id.CopyFrom(self.first_chunk.to_wire())

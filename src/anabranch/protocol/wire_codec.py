@@ -350,7 +350,8 @@ def _checksum_of(body: bytes, prefix: i64) -> i64:
 # ---- reading: message ids ----------------------------------------------------------------------
 
 
-def _scan_id(data: bytes, pos: i64, end: i64) -> WireId | None:
+def _scan_id(data: bytes, pos: i64, end: i64) -> WireId | None:  # noqa: C901
+    """One loop, for the same reason as in _scan_metadata."""
     found = WireId()
     seen: i64 = 0
     value: i64
@@ -361,9 +362,14 @@ def _scan_id(data: bytes, pos: i64, end: i64) -> WireId | None:
             if pos < 0:
                 return None
             continue
-        value, pos = read_varint(data, pos + 1, end)
-        if pos < 0:
-            return None
+        pos += 1
+        value = data[pos] if pos < end else 0x80
+        if value < 0x80:
+            pos += 1
+        else:
+            value, pos = read_varint(data, pos, end)
+            if pos < 0:
+                return None
         if tag == 0x08:
             found.ledger = value
             seen |= 1

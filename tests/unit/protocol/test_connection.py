@@ -167,6 +167,44 @@ def test_data_goes_both_ways() -> None:
     assert second.is_intact
 
 
+def test_odd_frames_join_the_runs_of_ordinary_ones() -> None:
+    """How a frame was read does not show: protobuf reads these, with a field nobody knows."""
+    client, server = open_pair()
+    id_data = wire_pb2.MessageIdData(ledgerId=1, entryId=2)
+    id_data.first_chunk_message_id.CopyFrom(wire_pb2.MessageIdData(ledgerId=1, entryId=1))
+    odd_receipt = wire_pb2.CommandSendReceipt(producer_id=3, sequence_id=2, message_id=id_data)
+    odd_message = wire_pb2.CommandMessage(consumer_id=9, message_id=id_data)
+    body = build_entry(METADATA, b"hello")
+    server.send_receipt(3, 1, 0, 5, 0)
+    server.send_encoded(encode_command_frame(odd_receipt))
+    server.send_receipt(3, 3, 0, 5, 1)
+    server.send_delivery(9, 5, 0, body)
+    server.send_encoded(encode_command_frame(odd_message, body))
+    receipts, deliveries = client.receive(taken(server))
+    assert isinstance(receipts, Receipts)
+    assert [receipt.sequence_id for receipt in receipts.receipts] == [1, 2, 3]
+    assert isinstance(deliveries, Deliveries)
+    assert [delivery.id.entry for delivery in deliveries.deliveries] == [0, 2]
+    odd_ack = wire_pb2.CommandAck(consumer_id=9, ack_type=0, message_id=[id_data])
+    odd_flow = encode_command_frame(wire_pb2.CommandFlow(consumer_id=9, messagePermits=5))
+    swapped = odd_flow[:12] + odd_flow[14:] + odd_flow[12:14]  # fields in another order
+    ack, flow = server.receive(encode_command_frame(odd_ack) + swapped)
+    assert isinstance(ack, Ack)
+    assert ack.ids[0].first_chunk is not None
+    assert isinstance(flow, Flow)
+    assert facts(flow) == (9, 5)
+
+
+def test_a_large_frame_of_garbage_ends_the_connection_too() -> None:
+    _, server = open_pair()
+    size = 2 * LARGE_FRAME
+    garbage = size.to_bytes(4, "big") + (100).to_bytes(4, "big") + b"\xff" * (size - 4)
+    events: list[Event] = []
+    for start in range(0, len(garbage), 1000):
+        events += server.receive(garbage[start : start + 1000])
+    assert "malformed BaseCommand" in reason(events)
+
+
 def test_frames_encoded_beforehand_go_out_as_they_are() -> None:
     client, server = open_pair()
     server.send_receipt(3, 1, 0, 5, 0)

@@ -43,6 +43,14 @@ def test_a_plain_id_is_a_message_id_data() -> None:
     assert PlainId(5, 6).encode().hex() == "08051006"
 
 
+def test_an_id_that_makes_no_sense_is_still_the_same_id_afterwards() -> None:
+    # Found by the fuzzer: negative numbers were read, and then not written.
+    strange = PlainId(1, 2, partition=-5, batch_index=-16777217, batch_size=-3)
+    again = parse_id(strange.encode())
+    assert again == strange
+    assert (again.partition, again.batch_size) == (-5, -3)
+
+
 def test_identity_is_ledger_entry_and_batch_index() -> None:
     assert PlainId(1, 2, partition=3, batch_size=9) == PlainId(1, 2)
     assert len({PlainId(1, 2, partition=3), PlainId(1, 2)}) == 1
