@@ -9,6 +9,7 @@ from typing import cast
 from anabranch.metadata.cache import CachedStore
 from anabranch.metadata.memory import MemoryTree
 from anabranch.metadata.sqlite import SqliteTree
+from anabranch.metadata.sqlite_shared import SharedSqlite
 from anabranch.metadata.store import MetadataStore
 from anabranch.metadata.tree_session import TreeSession
 from anabranch.runtime.system import SystemClock, system_world
@@ -77,6 +78,10 @@ class MortalDisk(SystemDisk):
         self.databases.append(await super().open_database(path))
         return self.databases[-1]
 
+    async def open_shared_database(self, path: str) -> SystemDatabase:
+        self.databases.append(await super().open_shared_database(path))
+        return self.databases[-1]
+
     def lock(self, path: str) -> SystemLock:
         self.locks.append(super().lock(path))
         return self.locks[-1]
@@ -108,6 +113,49 @@ class SqliteEngine:
     async def kill_and_restart(self) -> None:
         self._tree = None
         await self.disk.die()
+
+    async def disconnect(self, store: MetadataStore) -> None:
+        raise NotImplementedError
+
+    async def expire(self, store: MetadataStore) -> None:
+        raise NotImplementedError
+
+    async def reconnect(self, store: MetadataStore) -> None:
+        raise NotImplementedError
+
+    async def shut_down(self) -> None:
+        await asyncio.sleep(0)
+        await self.kill_and_restart()
+
+
+class SharedSqliteEngine:
+    """Every session is what a process of its own would be: its own disk, database and locks."""
+
+    loses_sessions = False
+    survives_restart = True
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.ends: list[tuple[SharedSqlite, MortalDisk]] = []
+
+    async def open_session(self) -> MetadataStore:
+        real = system_world(self._directory)
+        disk = MortalDisk(self._directory)
+        world = World(real.clock, real.random, disk, real.network)
+        end = await SharedSqlite.open("meta/store.db", world)
+        self.ends.append((end, disk))
+        return end.session
+
+    async def kill(self, store: MetadataStore) -> None:
+        """The process of one session dies; the others go on."""
+        for end, disk in [pair for pair in self.ends if pair[0].session is store]:
+            end._follower.cancel()
+            await disk.die()
+            self.ends.remove((end, disk))
+
+    async def kill_and_restart(self) -> None:
+        for end, _ in list(self.ends):
+            await self.kill(end.session)
 
     async def disconnect(self, store: MetadataStore) -> None:
         raise NotImplementedError

@@ -35,7 +35,12 @@ from anabranch.metadata.store import (
     is_within,
 )
 from tests.metadata_contract import EngineUnderTest
-from tests.metadata_engines import CachedMemoryEngine, MemoryEngine, SqliteEngine
+from tests.metadata_engines import (
+    CachedMemoryEngine,
+    MemoryEngine,
+    SharedSqliteEngine,
+    SqliteEngine,
+)
 
 T = TypeVar("T")
 
@@ -397,6 +402,11 @@ class SqliteMachine(MetadataMachine):
         return SqliteEngine(self.directory)
 
 
+class SharedSqliteMachine(MetadataMachine):
+    def make_engine(self) -> EngineUnderTest:
+        return SharedSqliteEngine(self.directory)
+
+
 def profile(max_examples: int) -> settings:
     return settings(
         max_examples=max_examples,
@@ -409,7 +419,9 @@ def profile(max_examples: int) -> settings:
 MemoryMachine.TestCase.settings = profile(40)
 CachedMachine.TestCase.settings = profile(40)
 SqliteMachine.TestCase.settings = profile(25)
+SharedSqliteMachine.TestCase.settings = profile(8)
 
 TestMemoryAgainstModel = MemoryMachine.TestCase
 TestCacheAgainstModel = CachedMachine.TestCase
+TestSharedSqliteAgainstModel = SharedSqliteMachine.TestCase
 TestSqliteAgainstModel = SqliteMachine.TestCase

@@ -46,25 +46,37 @@ _CREATE = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA}",
 )
-_SELECT = """SELECT path, value, version, first_version, created, modified, owner, checksum
-    FROM records WHERE path > ? ORDER BY path LIMIT ?"""
+_COLUMNS = """SELECT path, value, version, first_version, created, modified, owner, checksum
+    FROM records"""
 _REPLACE = "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def load(path: str, connection: SqlConnection) -> Tree:
     """The tree as the last process left it, without the ephemerals that died with it."""
+    check_file(path, connection)
+    # Every row is checked first: a damaged owner must not pass for a dead session.
+    records = [record for record in all_records(path, connection) if record[1].owner is None]
+    connection.execute("DELETE FROM records WHERE owner IS NOT NULL")
+    return Tree(records, read_last_version(connection))
+
+
+def check_file(path: str, connection: SqlConnection) -> None:
+    """Refuse a file that is not for us, is too new or is damaged; fill one that is empty."""
     _check_or_create(path, connection)
     _check_pages(path, connection)
-    last_version = _number(
-        connection.execute("SELECT value FROM settings WHERE key = 'last_version'")
-    )
-    newest = _number(connection.execute("SELECT coalesce(max(version), 0) FROM records"))
+    last_version = read_last_version(connection)
+    newest = read_number(connection, "SELECT coalesce(max(version), 0) FROM records")
     if newest > last_version:
         raise Corrupt(f"{path}: version {newest} was given, but the counter says {last_version}")
-    tree = Tree(_persistent_records(path, connection), last_version)
-    # Only now that every row was checked: a damaged owner must not pass for a dead session.
-    connection.execute("DELETE FROM records WHERE owner IS NOT NULL")
-    return tree
+
+
+def read_last_version(connection: SqlConnection) -> int:
+    return read_number(connection, "SELECT value FROM settings WHERE key = 'last_version'")
+
+
+def read_record(database: str, path: str, connection: SqlConnection) -> Node | None:
+    rows = connection.execute(f"{_COLUMNS} WHERE path = ?", (path,))
+    return _checked_record(database, rows[0])[1] if rows else None
 
 
 def save(changes: Mapping[str, Node | None], last_version: int, connection: SqlConnection) -> None:
@@ -80,9 +92,9 @@ def save(changes: Mapping[str, Node | None], last_version: int, connection: SqlC
 
 
 def _check_or_create(path: str, connection: SqlConnection) -> None:
-    application = _number(connection.execute("PRAGMA application_id"))
-    schema = _number(connection.execute("PRAGMA user_version"))
-    tables = _number(connection.execute("SELECT count(*) FROM sqlite_master"))
+    application = read_number(connection, "PRAGMA application_id")
+    schema = read_number(connection, "PRAGMA user_version")
+    tables = read_number(connection, "SELECT count(*) FROM sqlite_master")
     if (application, schema, tables) == (0, 0, 0):
         for statement in _CREATE:
             connection.execute(statement)
@@ -101,13 +113,12 @@ def _check_pages(path: str, connection: SqlConnection) -> None:
         raise Corrupt(f"{path} is damaged: {rows!r}; restore it from a backup")
 
 
-def _persistent_records(database: str, connection: SqlConnection) -> Iterator[tuple[str, Node]]:
+def all_records(database: str, connection: SqlConnection) -> Iterator[tuple[str, Node]]:
     last: SqlValue = ""
-    while rows := connection.execute(_SELECT, (last, _PAGE_ROWS)):
+    page = f"{_COLUMNS} WHERE path > ? ORDER BY path LIMIT ?"
+    while rows := connection.execute(page, (last, _PAGE_ROWS)):
         for row in rows:
-            path, node = _checked_record(database, row)
-            if node.owner is None:
-                yield path, node
+            yield _checked_record(database, row)
         last = rows[-1][0]
 
 
@@ -138,8 +149,9 @@ def _checksum(path: str, value: bytes, numbers: Sequence[SqlValue]) -> int:
     return zlib.crc32(text.encode(), zlib.crc32(value, zlib.crc32(path.encode())))
 
 
-def _number(rows: list[tuple[SqlValue, ...]]) -> int:
+def read_number(connection: SqlConnection, sql: str, parameters: Sequence[SqlValue] = ()) -> int:
+    rows = connection.execute(sql, parameters)
     number = rows[0][0] if rows else None
     if not isinstance(number, int):
-        raise Corrupt(f"a number was expected in the metadata database, not {rows!r}")
+        raise Corrupt(f"the metadata database answers {sql!r} with {rows!r}, not with a number")
     return number

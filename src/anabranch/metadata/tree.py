@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from anabranch.errors import AnabranchError, BadVersion, InvalidInput, NotEmpty, NotFound
 from anabranch.metadata.store import (
@@ -129,10 +129,14 @@ class Tree:
 
     def commit(self, draft: Draft) -> list[Notification]:
         """Take over what a draft of this very state decided; what listeners must hear of."""
+        return self.take_over(draft.changes, draft.last_version)
+
+    def take_over(self, changes: Iterable[Change], last_version: int) -> list[Notification]:
+        """Changes that were decided elsewhere, in their order."""
         heard: list[Notification] = []
-        for change in draft.changes:
+        for change in changes:
             heard.extend(self._set(change.path, change.node))
-        self.last_version = draft.last_version
+        self.last_version = last_version
         return heard
 
     def _set(self, path: str, node: Node | None) -> list[Notification]:
@@ -183,10 +187,25 @@ class Tree:
             path = parent
 
 
+class Records(Protocol):
+    """What a draft asks about the state that it lies over."""
+
+    @property
+    def last_version(self) -> int: ...
+
+    def get(self, path: str) -> Node | None: ...
+
+    def count_below(self, path: str) -> int: ...
+
+    def records_within(self, path: str) -> Iterable[str]: ...
+
+    def owned_by(self, owner: int) -> list[str]: ...
+
+
 class Draft:
     """Changes laid over a tree, not yet part of it."""
 
-    def __init__(self, tree: Tree, now_ms: int) -> None:
+    def __init__(self, tree: Records, now_ms: int) -> None:
         self.changes: list[Change] = []
         self.last_version = tree.last_version
         self._tree = tree

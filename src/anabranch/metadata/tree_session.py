@@ -152,6 +152,10 @@ class TreeSession:
         if self.state is State.CONNECTED:
             self._watches.publish(notifications)
 
+    def resync(self) -> None:
+        """More changed than can be told one by one."""
+        self._watches.resync()
+
     def cut_off(self, reason: str) -> None:
         if self.state is State.CONNECTED:
             self.state, self._reason = State.CUT_OFF, reason

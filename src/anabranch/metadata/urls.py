@@ -3,7 +3,7 @@
     memory:local                    private to whoever opens it
     memory:NAME                     shared by name within one `Engines`, so within a process
     sqlite:/path/file.db            embedded; a relative path lies in the node's data directory
-    sqlite:/path/file.db?shared=1   several processes of one machine (not in this build)
+    sqlite:/path/file.db?shared=1   several processes of one machine
     zk:h1:2181,h2:2181/chroot       ZooKeeper; `h1:2181,h2:2181/chroot` means the same
     oxia://host:6648/namespace      Oxia; the namespace is `default` unless named
 
@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from anabranch.errors import InvalidInput, Refused
 from anabranch.metadata.memory import MemoryTrees
 from anabranch.metadata.sqlite import SqliteTree
+from anabranch.metadata.sqlite_shared import SharedSqlite
 from anabranch.metadata.store import MetadataStore, check_path
 from anabranch.runtime.world import World
 
@@ -169,10 +170,7 @@ async def open_store(url: str, world: World, engines: Engines | None = None) -> 
 async def _open_sqlite(url: StoreUrl, world: World) -> MetadataStore:
     assert isinstance(url, SqliteUrl)
     if url.shared:
-        raise Refused(
-            f"sqlite:{url.path}?shared=1: sharing a file between processes is not in this build; "
-            "give every process its own file, or run one process"
-        )
+        return (await SharedSqlite.open(url.path, world)).session
     return (await SqliteTree.open(url.path, world)).open_session()
 
 

@@ -28,6 +28,9 @@ _IOV_MAX = 1024
 # Pieces smaller than this are copied together: one long copy is cheaper than many iovec entries.
 _JOIN_BELOW_BYTES = 16 * 1024
 _POOL_THREADS = 4
+# For another's transaction: alone, there is none, and whoever holds the file will not let go.
+_ALONE_WAIT_SECONDS = 0.2
+_SHARED_WAIT_SECONDS = 60.0
 
 
 class Lane:
@@ -189,27 +192,39 @@ class SystemConnection:
 
 
 class SystemDatabase:
-    """Alone in its file: exclusive locking also spares WAL its shared-memory file."""
+    """Alone in its file: exclusive locking also spares WAL its shared-memory file.
 
-    def __init__(self, path: Path) -> None:
+    With `shared`, one of several processes of this machine; a transaction waits for the others'.
+    """
+
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
+        locking = "NORMAL" if shared else "EXCLUSIVE"
         try:
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._connection = sqlite3.connect(
+                path,
+                timeout=_SHARED_WAIT_SECONDS if shared else _ALONE_WAIT_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
         except sqlite3.Error as error:
             raise _translate(error) from error
         try:
-            for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
+            for pragma in (f"locking_mode={locking}", "journal_mode=WAL", "synchronous=FULL"):
                 self._connection.execute(f"PRAGMA {pragma}")
         except sqlite3.Error as error:
             self._connection.close()
             raise _translate(error) from error
         self._lane = Lane(f"sqlite {path.name}")
+        self._is_closed = False
 
     async def transact(self, work: Callable[[SqlConnection], T]) -> T:
         return await self._lane.call(lambda: self._in_transaction(work))
 
     async def close(self) -> None:
-        await self._lane.call(self._connection.close)
-        self._lane.stop()
+        if not self._is_closed:  # else nobody is left to carry it out
+            self._is_closed = True
+            await self._lane.call(self._connection.close)
+            self._lane.stop()
 
     def _in_transaction(self, work: Callable[[SqlConnection], T]) -> T:
         try:
@@ -288,6 +303,9 @@ class SystemDisk:
 
     async def open_database(self, path: str) -> SystemDatabase:
         return await self._call(lambda: SystemDatabase(self._root / path))
+
+    async def open_shared_database(self, path: str) -> SystemDatabase:
+        return await self._call(lambda: SystemDatabase(self._root / path, shared=True))
 
     async def _call(self, function: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function)

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 SqlValue: TypeAlias = int | str | bytes | float | None
@@ -126,6 +126,13 @@ class Disk(Protocol):
         ...
 
     async def open_database(self, path: str) -> Database: ...
+
+
+@runtime_checkable
+class SharingDisk(Protocol):
+    """What a disk may offer besides: a database that several processes of one machine use."""
+
+    async def open_shared_database(self, path: str) -> Database: ...
 
 
 class Listener(Protocol):

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.metadata_contract import EngineUnderTest, MetadataContract
-from tests.metadata_engines import CachedMemoryEngine, MemoryEngine, SqliteEngine
+from tests.metadata_engines import (
+    CachedMemoryEngine,
+    MemoryEngine,
+    SharedSqliteEngine,
+    SqliteEngine,
+)
 
 
 class TestMemory(MetadataContract):
@@ -26,3 +31,9 @@ class TestSqlite(MetadataContract):
     @pytest.fixture
     def engine(self, tmp_path: Path) -> EngineUnderTest:
         return SqliteEngine(tmp_path)
+
+
+class TestSharedSqlite(MetadataContract):
+    @pytest.fixture
+    def engine(self, tmp_path: Path) -> EngineUnderTest:
+        return SharedSqliteEngine(tmp_path)

@@ -91,7 +91,7 @@ def test_engines_of_pulsar_that_we_lack_name_those_we_have(url: str) -> None:
         parse_store_url(url)
 
 
-@pytest.mark.parametrize("url", ["zk:h1:2181", "h1:2181", "oxia://h", "sqlite:a.db?shared=1"])
+@pytest.mark.parametrize("url", ["zk:h1:2181", "h1:2181", "oxia://h"])
 def test_what_is_not_built_is_refused_when_opened(tmp_path: Path, url: str) -> None:
     with pytest.raises(Refused, match="not in this build"):
         asyncio.run(open_store(url, system_world(tmp_path)))
