@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from anabranch.broker.ledger_records import StoredLedgerRecords
-from anabranch.errors import AnabranchError, Closed, Full, Unavailable
+from anabranch.errors import AnabranchError, Closed, Full, SessionLost, Unavailable
 from anabranch.metadata.sqlite import SqliteTree
 from anabranch.runtime.world import World
 from anabranch.storage.appender import RollConfig
@@ -35,7 +35,7 @@ from tests.simulation.workloads.managed_history import (
     ManagedHistory,
     read_everything,
 )
-from tests.simulation.workloads.storage_crashes import small_config
+from tests.simulation.workloads.storage_crashes import is_failed, small_config, unless_failed
 from tests.simulation.world import SimulatedWorld
 
 STOPPED = (Unavailable, Full)
@@ -84,14 +84,13 @@ async def one_life(world: World, run: Run) -> None:
         store, StoredLedgerRecords(session), world.clock, "owner", small_roll_over(run.random)
     )
     loaded = [await load(history, around) for history in run.histories]
-    async with asyncio.TaskGroup() as group:
+    async with unless_failed(store), asyncio.TaskGroup() as group:
         for history, managed in zip(run.histories, loaded, strict=True):
             group.create_task(use(managed, history, run))
-    if store.stats()["state"] == "writing":
-        for history, managed in zip(run.histories, loaded, strict=True):
-            await write_one_more(managed, history)
-            if run.random.random() < 0.5:
-                await managed.unload()
+    for history, managed in zip(run.histories, loaded, strict=True):
+        await write_one_more(managed, history, store)
+        if run.random.random() < 0.5:
+            await managed.unload()
     await store.close()
     await session.close()
 
@@ -138,13 +137,17 @@ async def write(managed: ManagedLedger, history: ManagedHistory, run: Run) -> No
             return
 
 
-async def write_one_more(managed: ManagedLedger, history: ManagedHistory) -> None:
+async def write_one_more(
+    managed: ManagedLedger, history: ManagedHistory, store: FileLedgerStore
+) -> None:
     """On a sound disk a refusal is for a while only."""
     deadline = asyncio.get_running_loop().time() + RESUME_SECONDS
-    while not managed.is_sealed:
+    while not managed.is_sealed and not is_failed(store):
         draft = history.make_draft("the last", b"")
         try:
             history.answered(await managed.append([draft]), bytes(draft.body))
+        except SessionLost:
+            return  # the database has failed, not the ledgers
         except STOPPED:
             assert asyncio.get_running_loop().time() < deadline, "writing does not resume"
             await asyncio.sleep(0.1)

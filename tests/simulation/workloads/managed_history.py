@@ -78,7 +78,8 @@ class ManagedHistory:
         self._check_missing(sorted(expected.keys() - found), managed)
         if self.sealed_at is not None:
             assert managed.is_sealed
-            assert managed.last_confirmed == self.sealed_at, "something behind the seal"
+            behind = [position for position in sorted(found) if position > self.sealed_at]
+            assert not behind, f"{self.name}: sealed at {self.sealed_at}, but there is {behind}"
 
     def check_entries(self, entries: list[Entry]) -> None:
         last: dict[str, int] = {}

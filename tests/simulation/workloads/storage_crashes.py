@@ -113,9 +113,13 @@ async def unless_failed(store: FileLedgerStore) -> AsyncIterator[None]:
     """
     try:
         yield
-    except Corrupt:
-        if store.stats()["state"] != "failed":
+    except* Corrupt:
+        if not is_failed(store):
             raise
+
+
+def is_failed(store: FileLedgerStore) -> bool:
+    return bool(store.stats()["state"] == "failed")
 
 
 async def recover_some(store: FileLedgerStore, run: Run) -> None:
