@@ -249,25 +249,35 @@ class ManagedLedger:
 
     # The life of the whole
 
-    async def seal(self, *, controller_epoch: int = 0) -> Position:
+    async def accept_controller(self, epoch: int) -> None:
+        """Remember who gave an order; Stale if a controller of a later epoch has been here.
+
+        To be asked before anything is created, sealed or deleted on a controller's behalf.
+        """
+
+        def accept(record: ManagedRecord) -> ManagedRecord:
+            known = record.controller_epoch
+            if epoch < known:
+                raise Stale(f"{self.name}: order of controller epoch {epoch}, already at {known}")
+            return replace(record, controller_epoch=epoch)
+
+        await self._keeper.update(accept)
+
+    async def seal(self, *, controller_epoch: int | None = None) -> Position:
         """Take no more entries, for ever; the last one. Idempotent.
 
-        Stale if a controller of a later epoch has been here.
+        Stale if a controller gives the order, and one of a later epoch has been here.
         """
         async with self._appender.structure:
+            if controller_epoch is not None:
+                await self.accept_controller(controller_epoch)
             record = await self._keeper.refresh()
-            if controller_epoch < record.controller_epoch:
-                raise Stale(
-                    f"{self.name}: seal by controller epoch {controller_epoch}, "
-                    f"already at {record.controller_epoch}"
-                )
             ends = {} if record.is_sealed else await self._appender.end_current()
             now_ms = max(self._around.clock.wall_ms(), 1)
             await self._keeper.update(
                 lambda record: replace(
                     record.with_ends(ends, now_ms),
                     sealed_at_ms=record.sealed_at_ms or now_ms,
-                    controller_epoch=controller_epoch,
                 )
             )
             self._appender.ended()

@@ -37,7 +37,7 @@ class ManagedRecord:
     ledgers: tuple[LedgerInfo, ...] = ()  # by rising id; only the last may be open
     cursor_ledger: LedgerInfo | None = None
     sealed_at_ms: int = 0  # 0: takes entries
-    controller_epoch: int = 0  # the largest that ever sealed or provisioned it
+    controller_epoch: int = 0  # the largest that ever gave an order; only grows
     trimmed_to: Position = EARLIEST
     policy: LedgerPolicy = field(default_factory=LedgerPolicy)
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +88,8 @@ class ManagedLedgerRecords(Protocol):
     async def save(self, name: str, record: ManagedRecord, expected: int) -> int:
         """Compare-and-set; -1: must not exist yet. The new version; BadVersion if it lost.
 
-        Unavailable leaves open whether it was written.
+        Unavailable leaves open whether it was written. No version is given twice to one name,
+        not even after a deletion: an owner that slept through it must not match by chance.
         """
         ...
 

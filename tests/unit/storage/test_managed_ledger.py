@@ -247,10 +247,14 @@ def test_a_sealed_ledger_takes_nothing_and_says_so_to_every_owner() -> None:
         assert await managed.seal(controller_epoch=3) == Position(1, 1)
         with pytest.raises(Sealed, match="sealed at 1:1"):
             managed.submit(drafts("c"))
-        with pytest.raises(Stale, match="controller epoch 2, already at 3"):
+        with pytest.raises(Stale, match="order of controller epoch 2, already at 3"):
             await managed.seal(controller_epoch=2)
+        with pytest.raises(Stale):
+            await managed.accept_controller(2)
+        assert await managed.seal() == Position(1, 1), "an operator needs no epoch"
         process.crash()
         again = await world.process().load()
+        assert again.record.controller_epoch == 3
         with pytest.raises(Sealed):
             await again.append(drafts("c"))
         assert await again.seal(controller_epoch=4) == Position(1, 1)
