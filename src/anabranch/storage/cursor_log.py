@@ -127,7 +127,7 @@ class CursorLog:
         """Not gone until `persist` has returned."""
         logged = self.cursors.pop(name)
         logged.is_deleted = True
-        self._leaving[name] = logged.persisted
+        self._leaving[name] = min(logged.persisted, self._leaving.get(name, logged.persisted))
         self._dirty.pop(name, None)
         self._deleted.add(name)
 
@@ -184,12 +184,15 @@ class CursorLog:
         self._waiters = []
 
     async def _write_all(self) -> None:
+        error: AnabranchError | None = None
         try:
-            while self._waiters or self._is_owing:
+            # Once because it is due; then only for those who wait. The rest has time until the
+            # timer, or a stream of acknowledgements would keep the disk busy for nobody.
+            while True:
                 self._answering, self._waiters = self._waiters, []
                 error = await self._try_write()
                 self._answer(error, self._answering)
-                if error is not None:
+                if error is not None or not self._waiters:
                     break
         finally:
             self._task = None
@@ -228,6 +231,8 @@ class CursorLog:
 
     async def _append_changes(self, writer: LedgerWriter) -> None:
         record = self._take_changes()
+        if not record.changes and not record.deleted:
+            return
         draft = self._draft(record)
         self._bytes += len(draft.body)
         await writer.append([draft])

@@ -65,6 +65,25 @@ def test_acknowledgements_without_a_receipt_are_written_after_a_while() -> None:
     run(scenario())
 
 
+def test_a_receipt_for_one_does_not_hurry_the_others() -> None:
+    async def scenario() -> None:
+        process = ManagedWorld().process()
+        managed = await filled(process)
+        cursor = await managed.open_cursor("sub", EARLIEST)
+        process.store.pause()
+        cursor.acknowledge([Position(1, 0)])
+        receipt = asyncio.create_task(cursor.persist())
+        await turns()
+        cursor.acknowledge([Position(1, 1)])  # while that write is under way
+        process.store.resume()
+        await receipt
+        await turns()
+        assert cursor.mark_delete == Position(1, 1)
+        assert cursor.persisted_mark_delete == Position(1, 0), "it has an hour, in this test"
+
+    run(scenario())
+
+
 def test_receipts_asked_for_together_share_one_entry() -> None:
     async def scenario() -> None:
         world = ManagedWorld()
