@@ -20,6 +20,7 @@ transport wrote: nothing copies them again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from google.protobuf.message import Message
@@ -36,7 +37,7 @@ from anabranch.protocol.commands import (
 )
 from anabranch.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, frame_limit, frame_size, split_frame
 from anabranch.protocol.handshake import Role, State, next_state
-from anabranch.protocol.outbox import Outbox
+from anabranch.protocol.outbox import BY_REFERENCE, Outbox
 from anabranch.protocol.wire_codec import Ack, Delivery, Flow, Receipt, Send
 from anabranch.runtime.world import Buffer
 
@@ -79,7 +80,9 @@ class Connection:
     ) -> None:
         """`scratch` may be shared by all connections of a loop: nothing stays in it between calls.
 
-        A client's `max_message_size` is replaced by what the server announces.
+        That holds for loops that fill a buffer between `get_buffer` and `buffer_updated` without
+        letting anybody else run, as selector loops and uvloop do. A client's `max_message_size`
+        is replaced by what the server announces.
         """
         self.role = role
         self.state = State.START
@@ -255,6 +258,31 @@ class Connection:
         wire_codec.write_receipt(
             self.out.writer, producer_id, sequence_id, highest_sequence_id, ledger, entry
         )
+
+    def send_receipts(self, sends: list[Send], ledger: int, first_entry: int) -> None:
+        """The receipts of a run that was stored one entry behind the other."""
+        self._require_open(Kind.SEND_RECEIPT, 0)
+        wire_codec.write_receipts(self.out.writer, sends, ledger, first_entry)
+
+    def send_deliveries(
+        self,
+        consumer_id: int,
+        ledger: int,
+        first_entry: int,
+        bodies: Sequence[Buffer],
+        *,
+        partition: int = -1,
+    ) -> None:
+        """Entries that lie one behind the other, each for the first time."""
+        small = [body for body in bodies if isinstance(body, bytes) and len(body) < BY_REFERENCE]
+        if len(small) == len(bodies):
+            self._require_open(Kind.MESSAGE, 0)
+            wire_codec.write_deliveries(
+                self.out.writer, consumer_id, ledger, first_entry, partition, small
+            )
+            return
+        for index, body in enumerate(bodies):
+            self.send_delivery(consumer_id, ledger, first_entry + index, body, partition=partition)
 
     def send_delivery(
         self,

@@ -12,7 +12,8 @@ from librt.strings import BytesWriter
 from anabranch.protocol.frames import encode_frame
 from anabranch.runtime.world import Buffer
 
-_BY_REFERENCE = 16 * 1024
+# Entries from this size on are not copied.
+BY_REFERENCE = 16 * 1024
 
 
 class Outbox:
@@ -32,14 +33,14 @@ class Outbox:
         self.writer.write(encode_frame(command))
 
     def write_encoded(self, frames: bytes) -> None:
-        if len(frames) < _BY_REFERENCE:
+        if len(frames) < BY_REFERENCE:
             self.writer.write(frames)
         else:
             self._add_reference(frames)
 
     def write_entry(self, entry: Buffer) -> None:
         """The entry of the frame whose header was just written. It must not change from here on."""
-        if len(entry) < _BY_REFERENCE:
+        if len(entry) < BY_REFERENCE:
             self.writer.write(entry if isinstance(entry, bytes) else bytes(entry))
         else:
             self._add_reference(entry)

@@ -2,7 +2,8 @@
 FLOW and ACK.
 
 A hot module: mypyc compiles it, and the same source runs interpreted. It takes real `bytes` and
-knows neither protobuf nor sockets.
+knows neither protobuf nor sockets. Reading and writing share one file because they share its
+classes, which are fast only inside the module that defines them.
 
 A frame, integers big-endian:
 

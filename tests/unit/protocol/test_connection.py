@@ -167,6 +167,32 @@ def test_data_goes_both_ways() -> None:
     assert second.is_intact
 
 
+@pytest.mark.parametrize("size", [10, LARGE_FRAME])
+def test_a_run_of_entries_is_delivered_as_if_one_by_one(size: int) -> None:
+    bodies = [build_entry(METADATA, bytes(size)), build_entry(METADATA, b"x")]
+    client, server = open_pair()
+    server.send_deliveries(9, 5, 7, bodies, partition=2)
+    together = taken(server)
+    for index, body in enumerate(bodies):
+        server.send_delivery(9, 5, 7 + index, body, partition=2)
+    assert taken(server) == together
+    [deliveries] = client.receive(together)
+    assert isinstance(deliveries, Deliveries)
+    assert [delivery.id.entry for delivery in deliveries.deliveries] == [7, 8]
+
+
+def test_a_run_of_sends_is_confirmed_as_if_one_by_one() -> None:
+    client, server = open_pair()
+    server.send_receipts([a_send(1), a_send(2)], 5, 7)
+    together = taken(server)
+    server.send_receipt(3, 1, 0, 5, 7)
+    server.send_receipt(3, 2, 0, 5, 8)
+    assert taken(server) == together
+    [receipts] = client.receive(together)
+    assert isinstance(receipts, Receipts)
+    assert [receipt.id.entry for receipt in receipts.receipts if receipt.id] == [7, 8]
+
+
 def test_odd_frames_join_the_runs_of_ordinary_ones() -> None:
     """How a frame was read does not show: protobuf reads these, with a field nobody knows."""
     client, server = open_pair()
