@@ -211,7 +211,7 @@ def test_odd_frames_join_the_runs_of_ordinary_ones() -> None:
     assert [receipt.sequence_id for receipt in receipts.receipts] == [1, 2, 3]
     assert isinstance(deliveries, Deliveries)
     assert [delivery.id.entry for delivery in deliveries.deliveries] == [0, 2]
-    odd_ack = wire_pb2.CommandAck(consumer_id=9, ack_type=0, message_id=[id_data])
+    odd_ack = wire_pb2.CommandAck(consumer_id=9, ack_type="Individual", message_id=[id_data])
     odd_flow = encode_command_frame(wire_pb2.CommandFlow(consumer_id=9, messagePermits=5))
     swapped = odd_flow[:12] + odd_flow[14:] + odd_flow[12:14]  # fields in another order
     ack, flow = server.receive(encode_command_frame(odd_ack) + swapped)
