@@ -106,17 +106,26 @@ class Flaky(Wrapped):
 
 
 class Gated(Wrapped):
-    """Answers of `get` and `children` are held back while the gate is closed."""
+    """Answers of the calls that are named are held back while the gate is closed."""
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, *names: str) -> None:
         super().__init__(store)
-        self.reads = 0
+        self.calls = 0
         self.gate = asyncio.Event()
         self.gate.set()
+        self._names = names
+
+    async def reached(self, calls: int) -> None:
+        """Return once that many answers have come as far as the gate."""
+        for _ in range(1_000):
+            if self.calls >= calls:
+                return
+            await asyncio.sleep(0)
+        raise AssertionError(f"{self.calls} calls, not {calls}")
 
     async def _call(self, name: str, work: Awaitable[T]) -> T:
         result = await work
-        if name in ("get", "children"):
-            self.reads += 1
+        if name in self._names:
+            self.calls += 1
             await self.gate.wait()
         return result

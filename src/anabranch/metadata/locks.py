@@ -166,9 +166,8 @@ class Lock:
 
     async def confirm(self) -> None:
         """Look once more, and give up if the record is not ours."""
-        life = self._life
         found = await self._store.get(self.path)
-        if life == self._life and self.is_held and (found is None or not found[1].created_by_self):
+        if self.is_held and (found is None or not found[1].created_by_self):
             log.warning("lock taken away path=%s", self.path)
             self._become(Unheld() if found is None else HeldBy(found[0]))
 

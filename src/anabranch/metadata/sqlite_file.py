@@ -5,6 +5,7 @@ In WAL mode with synchronous=FULL:
     application_id          0x416E6162, "Anab": whose file it is
     user_version            the schema, 1; a newer one is refused
     settings(key, value)    last_version: versions and sequence numbers given so far
+                            opened: how often the file was opened; only its change matters
     records                 one row for each record, by path
         value
         version             the current one; first_version is the one it was created with
@@ -48,6 +49,11 @@ _CREATE = (
 )
 _COLUMNS = """SELECT path, value, version, first_version, created, modified, owner, checksum
     FROM records"""
+# After a kill the log may end in commits that are in the page cache only. SQLite takes them for
+# good, but a power cut could still take them back. A commit syncs all of the log before it, so
+# opening makes one; an update that changes no value would write nothing, and sync nothing.
+_NOTE_OPENED = """INSERT INTO settings VALUES ('opened', 1)
+    ON CONFLICT (key) DO UPDATE SET value = value + 1"""
 _REPLACE = "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -68,6 +74,7 @@ def check_file(path: str, connection: SqlConnection) -> None:
     newest = read_number(connection, "SELECT coalesce(max(version), 0) FROM records")
     if newest > last_version:
         raise Corrupt(f"{path}: version {newest} was given, but the counter says {last_version}")
+    connection.execute(_NOTE_OPENED)
 
 
 def read_last_version(connection: SqlConnection) -> int:

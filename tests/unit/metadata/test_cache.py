@@ -25,7 +25,7 @@ class Setting:
     def __init__(self, *, max_records: int = 100, max_bytes: int = 1_000_000) -> None:
         self.tree = MemoryTree(SystemClock())
         self.session: TreeSession = self.tree.open_session()
-        self.gated = Gated(self.session)
+        self.gated = Gated(self.session, "get", "children")
         self.cache = CachedStore(self.gated, max_records=max_records, max_bytes=max_bytes)
         self.other: MetadataStore = self.tree.open_session()
 
@@ -38,7 +38,7 @@ def test_a_second_read_does_not_ask_the_store() -> None:
             assert await read(s.cache, "/a/b") == b"one"
             assert await s.cache.children("/a") == ["b"]
             assert await s.cache.get("/absent") is None
-        assert s.gated.reads == 3
+        assert s.gated.calls == 3
         assert (s.cache.stats.hits, s.cache.stats.misses, s.cache.stats.records) == (6, 3, 3)
 
     asyncio.run(scenario())
@@ -96,7 +96,7 @@ def test_a_read_that_a_change_overtook_is_not_kept_nor_joined() -> None:
         assert await early == b"old"
         assert await late == b"new"
         assert await read(s.cache, "/a") == b"new"
-        assert s.gated.reads == 2
+        assert s.gated.calls == 2
 
     asyncio.run(scenario())
 
@@ -113,7 +113,7 @@ def test_concurrent_readers_share_one_read_even_if_the_first_gives_up() -> None:
         await turns()
         s.gated.gate.set()
         assert await asyncio.gather(*readers[1:]) == [b"one"] * 4
-        assert s.gated.reads == 1
+        assert s.gated.calls == 1
 
     asyncio.run(scenario())
 
@@ -175,6 +175,19 @@ def test_a_short_cut_is_bridged_and_then_everything_is_read_again() -> None:
     asyncio.run(scenario())
 
 
+def test_more_changes_than_can_be_told_empty_the_cache() -> None:
+    async def scenario() -> None:
+        s = Setting()
+        await asyncio.gather(*(s.other.put(f"/a/{n}", b"", NEW) for n in range(2_000)))
+        await turns()
+        assert await s.cache.exists("/a/7")
+        await s.other.delete_recursive("/a")
+        await turns()
+        assert not await s.cache.exists("/a/7")
+
+    asyncio.run(scenario())
+
+
 def test_a_lost_session_empties_the_cache_at_once() -> None:
     async def scenario() -> None:
         s = Setting()
@@ -193,11 +206,11 @@ def test_the_least_recently_used_goes_first() -> None:
         s = Setting(max_records=2)
         for path in ("/a", "/b", "/a", "/c"):
             await s.cache.get(path)
-        reads = s.gated.reads
+        reads = s.gated.calls
         await s.cache.get("/a")
-        assert s.gated.reads == reads
+        assert s.gated.calls == reads
         await s.cache.get("/b")
-        assert s.gated.reads == reads + 1
+        assert s.gated.calls == reads + 1
         assert s.cache.stats.records == 2
 
     asyncio.run(scenario())

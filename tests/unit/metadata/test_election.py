@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -23,7 +24,7 @@ from anabranch.metadata.store import NEW
 from anabranch.metadata.tree_session import TreeSession
 from anabranch.runtime.system import SystemClock
 from tests.metadata_contract import read
-from tests.metadata_faults import impatient_world
+from tests.metadata_faults import Flaky, Gated, impatient_world
 
 PATH = "/topics/t/n/x/controller"
 
@@ -131,11 +132,35 @@ def test_without_a_number_nobody_leads(tmp_path: Path) -> None:
 def test_numbers_go_on_from_what_is_stored_and_are_never_shared() -> None:
     async def scenario() -> None:
         tree = MemoryTree(SystemClock())
-        sessions = [tree.open_session() for _ in range(3)]
+        # Answers take different times, so that reads and writes of the three interleave.
+        sessions = [Flaky(tree.open_session(), Random(n), failures=0.0) for n in range(3)]
         await sessions[0].put(epoch_of(PATH), b"41", NEW)
         numbers = await asyncio.gather(*(next_epoch(s, PATH) for s in sessions for _ in range(5)))
         assert sorted(numbers) == list(range(42, 57))
         assert await read(sessions[0], epoch_of(PATH)) == b"56"
+
+    asyncio.run(scenario())
+
+
+def test_whoever_lost_the_lock_while_writing_its_number_does_not_lead(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        tree = MemoryTree(SystemClock())
+        world = impatient_world(tmp_path)
+        gated = Gated(tree.open_session(), "put")
+        election = Election(gated, PATH, b"one", world)
+        roles: list[Role] = []
+        election.listen(roles.append)
+        standing = asyncio.create_task(election.run())
+        await gated.reached(1)
+        gated.gate.clear()
+        await gated.reached(2)  # the second put is the number's
+        usurper = tree.open_session()
+        await usurper.delete(PATH)
+        await usurper.put(PATH, b"two", NEW, ephemeral=True)
+        gated.gate.set()
+        await turns()
+        assert roles == [Leaderless(), Following(b"two")]
+        standing.cancel()
 
     asyncio.run(scenario())
 

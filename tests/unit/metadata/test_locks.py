@@ -23,12 +23,13 @@ from anabranch.metadata.locks import (
     retry_delay,
 )
 from anabranch.metadata.memory import MemoryTree
+from anabranch.metadata.sqlite import SqliteTree
 from anabranch.metadata.store import NEW, Stat
 from anabranch.metadata.tree_session import TreeSession
 from anabranch.runtime.system import SystemClock, system_world
 from anabranch.runtime.world import World
 from tests.metadata_contract import read
-from tests.metadata_faults import impatient_world
+from tests.metadata_faults import Gated, impatient_world
 
 PATH = "/locks/a"
 
@@ -205,6 +206,45 @@ def test_release_removes_what_a_cancelled_acquire_left(tmp_path: Path) -> None:
         await lock.release()
         assert not await session.exists(PATH)
         await lock.release()
+
+    asyncio.run(scenario())
+
+
+def test_release_waits_for_a_put_that_was_abandoned_on_its_way_to_disk(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = impatient_world(tmp_path)
+        store = (await SqliteTree.open("a.db", world)).open_session()
+        lock = Lock(store, PATH, b"one", world)
+        acquiring = asyncio.create_task(lock.acquire())
+        await asyncio.sleep(0)
+        acquiring.cancel()
+        await asyncio.gather(acquiring, return_exceptions=True)
+        await lock.release()
+        await store.put("/later", b"", NEW)
+        assert not await store.exists(PATH)
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_from_before_the_session_ended_is_worth_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        s = Setting(tmp_path)
+        session = s.tree.open_session()
+        gated = Gated(session, "put")
+        lock = Lock(gated, PATH, b"one", s.world)
+        gated.gate.clear()
+        acquiring = asyncio.create_task(lock.acquire())
+        await turns()
+        assert gated.calls == 1  # the record is ours, we have not heard of it yet
+        s.tree.expire(session)
+        gated.gate.set()
+        await turns()
+        assert not lock.is_held
+        assert not acquiring.done()
+        s.tree.reconnect(session)
+        await acquiring
+        assert await read(session, PATH) == b"one"
 
     asyncio.run(scenario())
 

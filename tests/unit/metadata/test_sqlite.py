@@ -16,6 +16,7 @@ from anabranch.metadata.store import NEW, Created, Notification, SessionEvent, S
 from anabranch.runtime.system import system_world
 from anabranch.runtime.system_disk import SystemDatabase, SystemDisk
 from anabranch.runtime.world import SqlConnection, World
+from tests.metadata_engines import SqliteEngine
 
 T = TypeVar("T")
 
@@ -212,6 +213,20 @@ def test_closing_finishes_what_was_asked_for(tmp_path: Path) -> None:
         await again.close()
 
     asyncio.run(scenario())
+
+
+def test_the_next_process_clears_the_ephemerals_of_the_dead_from_the_file(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        engine = SqliteEngine(tmp_path)
+        store = await engine.open_session()
+        await store.put("/mine", b"", NEW, ephemeral=True)
+        await engine.kill_and_restart()
+        await (await engine.open_session()).close()
+
+    asyncio.run(scenario())
+    connection = sqlite3.connect(tmp_path / "meta/store.db")
+    assert connection.execute("SELECT count(*) FROM records").fetchone() == (0,)
+    connection.close()
 
 
 def tampered(directory: Path, *statements: str) -> None:
