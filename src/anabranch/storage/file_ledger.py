@@ -164,7 +164,15 @@ class FileLedgerStore:
             self._write_back.run_writing,
             self._checkpoint.run_checkpoints,
         ):
-            self._tasks.append(asyncio.create_task(work(), name=f"storage {work.__name__}"))
+            task = asyncio.create_task(work(), name=f"storage {work.__name__}")
+            task.add_done_callback(self._note_end)
+            self._tasks.append(task)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        """A mistake of ours must not leave everybody waiting for a task that is gone."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("task ended name=%s", task.get_name(), exc_info=error)
+            self._fail(f"{task.get_name()} ended: {error!r}")
 
     async def create(self, properties: Mapping[str, str]) -> FileLedgerWriter:
         body = json.dumps(dict(properties)).encode()
@@ -214,7 +222,7 @@ class FileLedgerStore:
 
         Returns at once if it would be refused for another reason: that is for `submit` to say.
         """
-        while self._room.reason is None and self._journal.failure is None:
+        while self._room.reason is None and self._journal.refusal is None:
             if self._journal.has_room(size) and not self._write_back.is_full:
                 return
             await self._next_change()
@@ -266,9 +274,12 @@ class FileLedgerStore:
             return
         self._is_closed = True
         self._room.is_patient = False
+        # First: the last manifest must know everything that the journal holds.
+        self._journal.refuse("the store is being closed")
         try:
-            if self._journal.failure is None and self._room.reason is None:
+            if self._journal.failure is None:
                 await self._journal.drain()
+            if self._journal.failure is None and self._room.reason is None:
                 await self._checkpoint.take(self._journal.generation + 1)
         except (OSError, Unavailable) as error:
             log.warning("closed without a checkpoint, the next start replays reason=%r", error)
@@ -320,8 +331,8 @@ class FileLedgerStore:
             self.files.forget(state)
 
     def _refuse_entries_if_unable(self) -> None:
-        if self._journal.failure is not None:
-            raise Unavailable(self._journal.failure)
+        if self._journal.refusal is not None:
+            raise Unavailable(self._journal.refusal)
         if self._room.reason is not None:
             raise Full(self._room.reason)
         if self._write_back.is_full:
@@ -332,7 +343,7 @@ class FileLedgerStore:
 
     async def _wait_for_journal(self) -> None:
         """For closing and deleting, which a full disk allows as long as a journal file does."""
-        while self._journal.failure is None:
+        while self._journal.refusal is None:
             if self._journal.has_place_for_operation(HEADER_BYTES):
                 return
             if self._room.reason is not None:

@@ -139,7 +139,8 @@ class Journal:
         self.pending_bytes = 0
         self.groups = 0
         self.bytes_written = 0
-        self.failure: str | None = None
+        self.refusal: str | None = None  # why nothing more is accepted
+        self.failure: str | None = None  # why nothing more is written; implies refusal
 
     def group_for(self, size: int) -> Group:
         """The group that takes `size` more bytes of entries; they are counted from here on.
@@ -178,7 +179,7 @@ class Journal:
         return self.generation == ready and self.tail + HEADER_BYTES + size <= limit
 
     def _refuse_unless_room(self, size: int) -> None:
-        if self.failure is None and not self._may_wait(size):
+        if self.refusal is None and not self._may_wait(size):
             raise Unavailable(
                 f"{self.pending_bytes} bytes wait for the disk, the bound is "
                 f"{self._config.pending_bytes}: wait for room"
@@ -186,8 +187,8 @@ class Journal:
         self._refuse_unless_place(size, self._files.entries_limit)
 
     def _refuse_unless_place(self, size: int, limit: int) -> None:
-        if self.failure is not None:
-            raise Unavailable(self.failure)
+        if self.refusal is not None:
+            raise Unavailable(self.refusal)
         if HEADER_BYTES + size > self._config.journal_file_bytes:
             raise InvalidInput(
                 f"{size} bytes do not fit a journal file of {self._config.journal_file_bytes}"
@@ -269,11 +270,18 @@ class Journal:
         group.durable.set_result(None)
         self._on_room()
 
+    def refuse(self, reason: str) -> None:
+        """Accept nothing more; what was accepted is still committed."""
+        if self.refusal is None:
+            self.refusal = reason
+        self._open = None
+        self._on_room()
+
     def stop(self, reason: str) -> None:
-        """Refuse everything from here on. What was not acknowledged has an unknown outcome."""
+        """Write nothing more. What was not acknowledged has an unknown outcome."""
         if self.failure is not None:
             return
-        self.failure = reason
+        self.failure = self.refusal = reason
         groups, self._queue, self._open = self._queue, deque(), None
         for group in groups:
             group.durable.set_exception(Unavailable(f"outcome unknown: {reason}"))

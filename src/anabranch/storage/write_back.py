@@ -97,6 +97,13 @@ class WriteBack:
         return None
 
     async def _write_some(self, state: LedgerState) -> None:
+        await self._room.insist("ledger files", lambda: self._try_to_write(state))
+        if self._unchecked_bytes >= _CHECK_ROOM_BYTES:
+            self._unchecked_bytes = 0
+            await self._room.check_reserve()
+
+    async def _try_to_write(self, state: LedgerState) -> None:
+        # The lock is let go between attempts: deleting a ledger makes room, and needs it.
         async with self.lock:
             chunks = _take(state)
             if not chunks or state.is_deleted:
@@ -106,20 +113,11 @@ class WriteBack:
                 pieces.append(chunk.data)
                 if chunk.body is not None:
                     pieces.append(chunk.body)
-            await self._room.insist("ledger files", lambda: self._write(state, pieces))
-            if state.is_deleted:
-                return
-            self._note_written(state, chunks)
-        if self._unchecked_bytes >= _CHECK_ROOM_BYTES:
-            self._unchecked_bytes = 0
-            await self._room.check_reserve()
-
-    async def _write(self, state: LedgerState, pieces: list[Buffer]) -> None:
-        if state.is_deleted:
-            return
-        path = self._config.ledger_path(state.ledger)
-        async with self._handles.use(path, create=True) as file:
-            await file.write(state.written_bytes, pieces)
+            path = self._config.ledger_path(state.ledger)
+            async with self._handles.use(path, create=True) as file:
+                await file.write(state.written_bytes, pieces)
+            if not state.is_deleted:
+                self._note_written(state, chunks)
 
     def _note_written(self, state: LedgerState, chunks: list[Chunk]) -> None:
         size = sum(chunk.size for chunk in chunks)
