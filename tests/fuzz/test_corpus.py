@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.fuzz_protocol import READERS, one_input
+from tests.fuzz.protocol_readers import READERS, one_input
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
 
