@@ -29,6 +29,8 @@ EXTENSIONS = {
     "CommandScalableTopicUnsubscribe.consumer_id = 2 required uint64",
     "BaseCommand.scalableTopicUnsubscribe = 82 optional CommandScalableTopicUnsubscribe",
 }
+# protoc writes `Mapping` without its arguments, which mypy refuses in strict mode.
+FOR_MYPY = '# mypy: disable-error-code="type-arg"\n'
 TYPES = {
     FieldDescriptor.TYPE_STRING: "string",
     FieldDescriptor.TYPE_BYTES: "bytes",
@@ -111,6 +113,5 @@ def test_generated_code_is_what_make_wire_would_write(tmp_path: Path) -> None:
     made = (tmp_path / PROTO).with_name("wire_pb2.py").read_text()
     assert made == Path(wire_pb2.__file__).read_text(), "stale: run 'make wire'"
     stub = (tmp_path / PROTO).with_name("wire_pb2.pyi").read_text()
-    # The first line of ours is added by `make wire`, for mypy.
     kept = Path(wire_pb2.__file__).with_suffix(".pyi").read_text()
-    assert kept == '# mypy: disable-error-code="type-arg"\n' + stub, "stale: run 'make wire'"
+    assert kept.removeprefix(FOR_MYPY) == stub, "stale: run 'make wire'"
