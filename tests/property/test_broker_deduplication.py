@@ -18,6 +18,7 @@ steps = st.lists(
         st.tuples(st.just("cut"), st.integers(1, 3)),
         st.tuples(st.just("commit"), st.integers(1, 5)),
         st.tuples(st.just("fail")),
+        st.tuples(st.just("refuse"), st.integers(1, 3)),
         st.tuples(st.just("save")),
         st.tuples(st.just("restart")),
     ),
@@ -73,7 +74,13 @@ class Broker:
         unsettled = self.unsettled()
         if unsettled:
             for low, high in unsettled:
-                assert self.offer(low, high) is Verdict.NEW
+                was_free = not self.in_flight
+                verdict = self.dedup.decide("p", low, high if high > low else 0)
+                assert not was_free or verdict is Verdict.NEW, "could never be sent again"
+                if verdict is not Verdict.NEW:
+                    assert verdict is Verdict.UNDECIDED
+                    return  # the client will come back with it
+                self.in_flight.append((low, high, True))
         elif self.sent:
             self.offer(*self.sent[index % len(self.sent)])
 
@@ -99,8 +106,17 @@ class Broker:
             self.log.append((low, high, is_last))
 
     def fail(self) -> None:
+        for _ in self.in_flight:
+            self.dedup.failed("p")
         self.in_flight.clear()
-        self.dedup.forget_unpersisted()
+
+    def refuse(self, size: int) -> None:
+        """Storage takes it not even into its queue, while earlier sends may be on their way."""
+        before = len(self.in_flight)
+        self.send(size)
+        if len(self.in_flight) > before:
+            self.in_flight.pop()
+            self.dedup.failed("p")
 
     def save(self) -> None:
         self.snapshot = encode_snapshot(
@@ -129,6 +145,7 @@ def test_no_new_message_is_dropped_and_no_stored_one_admitted(
         getattr(broker, str(name))(*arguments)
         highest = max(broker.stored(), default=-1)
         assert broker.dedup.last_sequence_id("p") == highest
+    broker.commit(100)
     broker.resend(0)
     broker.commit(100)
     whole = [each for low, high, last in broker.log if last for each in range(low, high + 1)]

@@ -13,9 +13,10 @@ double some. No client cuts its batches anew when it sends again, so it is the u
 All chunks of a message share one id. Only the last one pushes it, so they are no doubles of one
 another, and a message whose chunks were cut off in the middle may be sent again from its start.
 
-What is pushed becomes persisted in order. When storage fails, and only after every outcome is
-known, `forget_unpersisted` makes way for the same ids again. A topic whose appends have unknown
-outcomes must not go on with this state: reload it from a snapshot and the entries behind it.
+Each send that was NEW is answered by `persisted`, in order, or by `failed`. When none of a name is
+on its way any more, what is not persisted was not stored, and its ids may come again. A topic whose
+appends have unknown outcomes must not go on with this state: reload it from a snapshot and the
+entries behind it.
 
 Names are kept while their producer is connected, and after that for a time. They are bounded too:
 the longest gone is forgotten first, and could then double a message if it came back after all.
@@ -44,7 +45,7 @@ class Verdict(Enum):
 class Deduplication:
     """A name is whatever the caller takes for the identity of a producer."""
 
-    __slots__ = ("_gone", "_inactivity_ms", "_max_producers", "_persisted", "_pushed")
+    __slots__ = ("_flying", "_gone", "_inactivity_ms", "_max_producers", "_persisted", "_pushed")
 
     def __init__(
         self, *, max_producers: int = MAX_PRODUCERS, inactivity_ms: int = INACTIVITY_MS
@@ -53,6 +54,7 @@ class Deduplication:
         self._inactivity_ms = inactivity_ms
         self._pushed: dict[str, int] = {}
         self._persisted: dict[str, int] = {}
+        self._flying: dict[str, int] = {}  # sends on their way, of names that have any
         # Names of producers not connected, and since when; the longest gone first.
         self._gone: dict[str, int] = {}
 
@@ -73,6 +75,7 @@ class Deduplication:
         if sequence_id > pushed:
             if is_last:
                 self._pushed[name] = highest
+            self._flying[name] = self._flying.get(name, 0) + 1
             return Verdict.NEW
         persisted = self._persisted.get(name, _NOTHING)
         if highest <= persisted:
@@ -82,19 +85,36 @@ class Deduplication:
     def persisted(
         self, name: str, sequence_id: int, highest_id: int = 0, *, is_last: bool = True
     ) -> None:
-        """A send that was NEW is durable; also how entries behind a snapshot are replayed."""
-        if not is_last:
-            return
-        highest = _highest(sequence_id, highest_id)
+        """A send that was NEW is durable."""
+        if is_last:
+            self._note(name, _highest(sequence_id, highest_id))
+        self._land(name)
+
+    def failed(self, name: str) -> None:
+        """A send that was NEW is known not to be stored, and never will be."""
+        self._land(name)
+
+    def _note(self, name: str, highest: int) -> None:
         if highest > self._persisted.get(name, _NOTHING):
             self._persisted[name] = highest
         if highest > self._pushed.get(name, _NOTHING):
             self._pushed[name] = highest
 
-    def forget_unpersisted(self) -> None:
-        """Storage failed, and nothing is on its way any more."""
-        self._pushed = dict(self._persisted)
-        self._gone = {name: since for name, since in self._gone.items() if name in self._pushed}
+    def _land(self, name: str) -> None:
+        flying = self._flying.get(name, 0)
+        if flying > 1:
+            self._flying[name] = flying - 1
+        elif flying == 1:
+            del self._flying[name]
+            self._forget_unpersisted(name)
+
+    def _forget_unpersisted(self, name: str) -> None:
+        persisted = self._persisted.get(name)
+        if persisted is not None:
+            self._pushed[name] = persisted
+        else:
+            self._pushed.pop(name, None)
+            self._gone.pop(name, None)
 
     def last_sequence_id(self, name: str) -> int:
         """For PRODUCER_SUCCESS: -1 if nothing of this name is known."""
@@ -117,7 +137,7 @@ class Deduplication:
             is_old = now_ms - since_ms >= self._inactivity_ms
             if not is_old and len(self._pushed) - len(expired) <= self._max_producers:
                 break
-            if self._pushed[name] == self._persisted.get(name):
+            if name not in self._flying:
                 expired.append(name)
         for name in expired:
             del self._gone[name]
@@ -135,13 +155,14 @@ class Deduplication:
         """Start from a snapshot. Nobody is connected yet; their time begins now."""
         self._persisted = dict(persisted)
         self._pushed = dict(persisted)
+        self._flying = {}
         self._gone = dict.fromkeys(persisted, now_ms)
 
     def replay(self, sends: Iterable[tuple[str, int, bool]], now_ms: int) -> None:
         """Entries behind the snapshot: name, highest id, whether it is the last chunk or whole."""
         for name, highest_id, is_last in sends:
-            self.persisted(name, highest_id, is_last=is_last)
             if is_last:
+                self._note(name, highest_id)
                 self._gone.setdefault(name, now_ms)
 
 

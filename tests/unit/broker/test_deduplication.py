@@ -47,15 +47,24 @@ def test_ids_below_zero_are_ids() -> None:
     assert dedup.decide("p", 0) is Verdict.NEW
 
 
-def test_what_failed_may_be_sent_again() -> None:
+def test_what_failed_may_be_sent_again_once_nothing_is_on_its_way() -> None:
     dedup = Deduplication()
     dedup.decide("p", 0)
-    dedup.persisted("p", 0)
     dedup.decide("p", 1)
-    dedup.disconnected("p", 0)
-    dedup.forget_unpersisted()
+    dedup.failed("p")
+    assert dedup.decide("p", 1) is Verdict.UNDECIDED
+    dedup.persisted("p", 0)
     assert dedup.decide("p", 0) is Verdict.DUPLICATE
     assert dedup.decide("p", 1) is Verdict.NEW
+
+
+def test_a_producer_of_whom_nothing_was_stored_leaves_no_trace() -> None:
+    dedup = Deduplication()
+    dedup.decide("p", 0)
+    dedup.disconnected("p", 0)
+    dedup.failed("p")
+    assert len(dedup) == 0
+    assert dedup.expire(now_ms=10**9) == []
 
 
 def test_a_producer_that_is_gone_is_forgotten_after_its_time() -> None:
