@@ -277,6 +277,8 @@ class MetadataMachine(RuleBasedStateMachine):
         mirrors = [client.mirror for client in self.clients if client.in_reach]
 
         async def settle() -> None:
+            for mirror in mirrors:
+                await mirror.store.sync("/")
             # Quiet comes by itself: turns of the loop bring it, not time.
             for _ in range(5_000):
                 if all(mirror.believed == truth for mirror in mirrors):

@@ -138,12 +138,18 @@ class SharedSqlite:
         next_reaping = 0.0
         while not self._writes.failure:
             await asyncio.sleep(POLL_SECONDS)
-            # No room is the writers' trouble; a failure ends the session and this loop.
-            with contextlib.suppress(Full, Unavailable):
+            try:
                 await self.submit(Barrier())
                 if self._world.clock.monotonic() >= next_reaping:
                     await self.reap()
                     next_reaping = self._world.clock.monotonic() + REAP_SECONDS
+            except (Full, Unavailable) as error:
+                # No room, or another's transaction takes long: that may pass. If it was the end
+                # of our session, the loop ends with it.
+                log.info("metadata not followed for now path=%s reason=%s", self._path, error)
+            except Exception as error:
+                # Whoever stops following must not go on answering from what it knew.
+                self._writes.fail(error)
 
     async def reap(self) -> None:
         """End the sessions whose processes are dead."""

@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from anabranch import errors
-from anabranch.metadata import sqlite_events
+from anabranch.metadata import sqlite_events, sqlite_shared
 from anabranch.metadata.election import Election, Leading
 from anabranch.metadata.sqlite import SqliteTree
-from anabranch.metadata.sqlite_events import replay
+from anabranch.metadata.sqlite_events import Peer, replay
 from anabranch.metadata.sqlite_shared import SharedSqlite
-from anabranch.metadata.store import NEW, Deleted, MetadataStore, Resync
+from anabranch.metadata.store import NEW, Deleted, MetadataStore, Resync, SessionLost
 from anabranch.metadata.tree import Change, Node, Tree
 from anabranch.metadata.urls import open_store
 from anabranch.runtime.system import system_world
+from anabranch.runtime.world import SqlConnection
 from tests.metadata_contract import PATIENCE_SECONDS, Heard, play, read
 from tests.metadata_engines import SharedSqliteEngine
 
@@ -208,3 +209,23 @@ def test_processes_that_count_together_and_are_killed_lose_and_repeat_nothing(
     assert len(set(counted)) == len(counted)
     # Each process may have had one write under way that it could not tell of.
     assert len(counted) <= asyncio.run(final()) <= len(counted) + len(children)
+
+
+def test_a_process_that_cannot_follow_any_more_ends_its_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = SharedSqliteEngine(tmp_path)
+
+    def damaged(session: int, connection: SqlConnection) -> list[Peer]:
+        raise errors.Corrupt("bad page")
+
+    async def scenario(store: MetadataStore) -> None:
+        ended = asyncio.Event()
+        store.on_session(lambda event: ended.set() if isinstance(event, SessionLost) else None)
+        monkeypatch.setattr(sqlite_shared, "peers", damaged)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await ended.wait()
+        with pytest.raises(errors.SessionLost, match="bad page"):
+            await store.get("/a")
+
+    play(engine, scenario)

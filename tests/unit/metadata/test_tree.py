@@ -6,6 +6,7 @@ from anabranch.errors import BadVersion, InvalidInput, NotEmpty
 from anabranch.metadata.store import NEW, ChildrenChanged, Created, Deleted, Modified
 from anabranch.metadata.tree import (
     Barrier,
+    Change,
     Delete,
     DeleteRecursive,
     Draft,
@@ -79,6 +80,15 @@ def test_parents_that_are_nothing_vanish_with_their_last_child() -> None:
     ]
     assert tree.children("/a") == []
     assert tree.children("/") == ["a"]
+
+
+def test_changes_decided_elsewhere_may_remove_a_parent_before_its_child() -> None:
+    tree = Tree()
+    apply(tree, put("/a"), put("/a/b"))
+    heard = tree.take_over([Change("/a", None), Change("/a/b", None)], last_version=9)
+    assert heard == [Deleted("/a"), Deleted("/a/b"), ChildrenChanged("/a"), ChildrenChanged("/")]
+    assert tree.children("/") == tree.children("/a") == []
+    assert tree.last_version == 9
 
 
 def test_a_record_written_over_an_implied_parent_is_already_listed() -> None:
