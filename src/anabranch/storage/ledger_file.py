@@ -184,7 +184,8 @@ async def _scan_file(
         )
         if scan.entries:
             return scan.entries
-        if not _may_go_on(scan, window, state, point):
+        rest = state.written_bytes - point.offset
+        if not _may_go_on(scan, len(window), min(size, rest), rest):
             raise Corrupt(
                 f"ledger {state.ledger} entry {scan.entry} fails its checksum, at offset "
                 f"{point.offset + scan.position} of its file",
@@ -195,12 +196,11 @@ async def _scan_file(
         size = max(size, scan.needed)
 
 
-def _may_go_on(scan: Scan, window: bytes, state: LedgerState, point: Point) -> bool:
-    """Whether another window could show more than this one did."""
-    if scan.stopped != MORE or point.offset + scan.position >= state.written_bytes:
+def _may_go_on(scan: Scan, seen: int, asked: int, rest: int) -> bool:
+    """Whether another window could show more than this one, of a file that should be so long."""
+    if scan.stopped != MORE or scan.position >= rest:
         return False
-    rest = state.written_bytes - point.offset - scan.position
-    return scan.position > 0 or len(window) < scan.needed <= rest
+    return scan.position > 0 or (seen == asked and asked < scan.needed <= rest)
 
 
 async def _read_window(file: File, state: LedgerState, point: Point, size: int) -> bytes:
