@@ -418,10 +418,10 @@ def profile(max_examples: int) -> settings:
     )
 
 
-MemoryMachine.TestCase.settings = profile(40)
-CachedMachine.TestCase.settings = profile(40)
-SqliteMachine.TestCase.settings = profile(25)
-SharedSqliteMachine.TestCase.settings = profile(8)
+MemoryMachine.TestCase.settings = profile(30)
+CachedMachine.TestCase.settings = profile(30)
+SqliteMachine.TestCase.settings = profile(15)
+SharedSqliteMachine.TestCase.settings = profile(6)
 
 TestMemoryAgainstModel = MemoryMachine.TestCase
 TestCacheAgainstModel = CachedMachine.TestCase
