@@ -39,6 +39,7 @@ def main() -> None:
 )
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=int, help="Of the binary protocol; 0 picks a free one.")
+@click.option("--http-port", type=int, help="Of REST and metrics; 0 picks a free one.")
 @click.option(
     "--config",
     "config_file",
@@ -51,6 +52,7 @@ def standalone(
     data_dir: Path,
     host: str | None,
     port: int | None,
+    http_port: int | None,
     config_file: Path | None,
     settings: Sequence[str],
     verbose: bool,
@@ -62,7 +64,7 @@ def standalone(
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
     try:
-        config = _config(config_file, settings, host, port)
+        config = _config(config_file, settings, host, port, http_port)
         data_dir.mkdir(parents=True, exist_ok=True)
         asyncio.run(_serve(data_dir, config))
     except (AnabranchError, OSError) as error:
@@ -70,7 +72,11 @@ def standalone(
 
 
 def _config(
-    file: Path | None, settings: Sequence[str], host: str | None, port: int | None
+    file: Path | None,
+    settings: Sequence[str],
+    host: str | None,
+    port: int | None,
+    http_port: int | None,
 ) -> Config:
     text = "" if file is None else file.read_text()
     config = load_config(text, settings, file=str(file))
@@ -81,6 +87,7 @@ def _config(
             server,
             host=server.host if host is None else host,
             port=server.port if port is None else port,
+            http_port=server.http_port if http_port is None else http_port,
         ),
     )
 
@@ -92,6 +99,6 @@ async def _serve(data_dir: Path, config: Config) -> None:
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, stopping.set)
     node = await start_node(system_world(data_dir), config)
-    click.echo(f"ready {node.broker.service_url}")
+    click.echo(f"ready {node.broker.service_url} {node.admin.http_url}")
     await stopping.wait()
     await node.stop()

@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from anabranch.admin.api import ENDPOINTS
+from anabranch.admin.application import Application, HttpLimits
+from anabranch.admin.context import Admin
+from anabranch.admin.server import HttpServer
 from anabranch.broker.catalogue import Catalogue
 from anabranch.broker.commands import HANDLERS
 from anabranch.broker.config import Config
 from anabranch.broker.ledger_records import StoredLedgerRecords
+from anabranch.broker.live_config import LiveConfig
 from anabranch.broker.schemas.registry import SchemaRegistry
 from anabranch.broker.server import Broker, ServerLimits
 from anabranch.broker.tenants import Cluster
@@ -31,10 +36,14 @@ class Node:
     metadata: MetadataStore
     ledgers: FileLedgerStore
     broker: Broker
+    admin: Admin
+    http: HttpServer
 
     async def stop(self) -> None:
         """In good order: what was accepted is answered, what is open is closed."""
         await self.broker.stop()
+        await self.admin.stop()
+        await self.http.stop()
         await self.ledgers.close()
         await self.metadata.close()
 
@@ -45,11 +54,41 @@ async def start_node(world: World, config: Config) -> Node:
     ledgers = await FileLedgerStore.start(world, _engine_config(config))
     broker = assemble_broker(world, config, metadata, ledgers)
     server = config.server
+    admin = Admin(broker, assemble_config(broker, config, metadata))
+    http = HttpServer(assemble_application(admin), max_connections=server.max_http_requests)
+    await admin.live.load()
     listener = await broker.listen(server.host, server.port)
+    web_listener = await http.listen(world, server.host, server.http_port)
     host = server.advertised_host or _reachable(listener.host)
     broker.service_url = f"pulsar://{host}:{listener.port}"
-    await broker.catalogue.namespaces.bootstrap(Cluster(broker_service_url=broker.service_url))
-    return Node(config, world, metadata, ledgers, broker)
+    admin.http_url = f"http://{host}:{web_listener.port}"
+    await broker.catalogue.namespaces.bootstrap(
+        Cluster(service_url=admin.http_url, broker_service_url=broker.service_url)
+    )
+    return Node(config, world, metadata, ledgers, broker, admin, http)
+
+
+def assemble_config(broker: Broker, config: Config, metadata: MetadataStore) -> LiveConfig:
+    async def apply(changed: Config) -> None:
+        broker.budget.limit_bytes = changed.server.publish_buffer_mb << 20
+        await broker.catalogue.reconfigure(changed.policies(), changed.admin)
+
+    broker.catalogue.limit(config.admin)
+    return LiveConfig(metadata, config, apply)
+
+
+def assemble_application(admin: Admin) -> Application:
+    server = admin.live.current.server
+    defaults = HttpLimits()
+    largest = server.max_http_request_bytes
+    return Application(
+        admin,
+        ENDPOINTS,
+        HttpLimits(
+            body_bytes=largest if largest > 0 else defaults.body_bytes,
+            requests=server.max_http_requests,
+        ),
+    )
 
 
 def assemble_broker(

@@ -10,6 +10,7 @@ from anabranch.broker.namespaces import Namespaces
 from anabranch.broker.partitions import PartitionedTopics
 from anabranch.broker.policies import EffectivePolicies, resolve
 from anabranch.broker.policy_values import TopicKind
+from anabranch.broker.tenants import Clusters, Tenants
 from anabranch.broker.topic import Topic
 from anabranch.broker.topic_policies import TopicPolicies
 from anabranch.broker.topics import Topics
@@ -30,6 +31,8 @@ class Catalogue:
     ) -> None:
         self.cluster = cluster
         self.topics = Topics(around, store, self.policies_of)
+        self.clusters = Clusters(store)
+        self.tenants = Tenants(store)
         self.namespaces = Namespaces(store, self._names_of, cluster=cluster)
         self.partitioned = PartitionedTopics(store)
         self.topic_policies = TopicPolicies(store)
@@ -55,6 +58,21 @@ class Catalogue:
             await self.topic_policies.get(name.base),
             cluster=self.cluster,
         )
+
+    async def policies_of_namespace(self, name: NamespaceName) -> EffectivePolicies:
+        """What holds for a topic for which nothing else is set."""
+        record = await self.namespaces.require(name)
+        return resolve(self._broker_policies, record.policies, cluster=self.cluster)
+
+    async def check_reachable(self, name: TopicName) -> None:
+        """TopicNotFound if it neither exists nor would be made on demand."""
+        check_served(name)
+        if name.partition is None and await self.partitioned.get(name) is not None:
+            return
+        if await self.topics.exists(name):
+            return
+        if not (await self._creation_policies(name)).auto_topic_creation.is_allowed:
+            raise TopicNotFound(f"topic {name} does not exist, and is not made on demand")
 
     async def _names_of(self, namespace: NamespaceName) -> list[str]:
         return [str(name) for name in await self.topics.of_namespace(namespace)]

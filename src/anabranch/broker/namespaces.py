@@ -137,6 +137,13 @@ class Namespaces:
 
         return await self._change(name, changed)
 
+    async def update_properties(
+        self, name: NamespaceName, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> NamespaceRecord:
+        return await self._change(
+            name, lambda record: replace(record, properties=dict(change(record.properties)))
+        )
+
     async def mark_deleted(self, name: NamespaceName, *, is_deleted: bool = True) -> None:
         """From here on it takes no new topics. First step of a forced deletion, too."""
         await self._change(name, lambda record: replace(record, is_deleted=is_deleted))

@@ -15,6 +15,7 @@ from anabranch.storage.spans import LATEST
 from anabranch.storage.trimming import decide_expiry
 from anabranch.topics.positions import EARLIEST, Position
 
+BEGINNING, END = EARLIEST, LATEST
 MAX_NAME_BYTES = 1024
 
 

@@ -1,0 +1,1 @@
+"""The admin API over HTTP: REST resources, metrics, and the server that carries them."""
