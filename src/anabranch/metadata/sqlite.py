@@ -99,6 +99,7 @@ class SqliteTree:
 
 async def _open_database(path: str, disk: Disk) -> tuple[Database, Tree]:
     try:
+        await _secure_log(f"{path}-wal", disk)
         database = await disk.open_database(path)
         try:
             tree = await database.transact(partial(load, path))
@@ -112,6 +113,22 @@ async def _open_database(path: str, disk: Disk) -> tuple[Database, Tree]:
     except Exception as error:
         raise Unavailable(f"cannot open metadata database {path}: {error!r}") from error
     return database, tree
+
+
+async def _secure_log(path: str, disk: Disk) -> None:
+    """Put SQLite's log on disk as it is read now, before SQLite takes it for durable.
+
+    The last process may have been killed before its sync, or its sync failed. Then Linux counts
+    pages as clean that are in its cache only, and another sync would succeed without them. So the
+    same bytes are written once more; that makes the sync that follows a true one.
+    """
+    if not await disk.exists(path):
+        return
+    file = await disk.open(path)
+    try:
+        await file.write(0, [await file.read(0, await file.size())], sync=True)
+    finally:
+        await file.close()
 
 
 def _directory_of(path: str) -> str:
