@@ -193,6 +193,8 @@ class ProducerHandle:
                     send.highest_sequence_id,
                     is_last=is_last_chunk(send),
                 )
+            first = run.position
+            known.settled(Position(first.ledger, first.entry + len(run.sends) - 1), len(run.sends))
         self._answer()
 
     def _settle_error(self, run: Run, error: BaseException) -> None:
@@ -200,6 +202,10 @@ class ProducerHandle:
         if isinstance(error, Closed) and self.topic.is_sealed:
             error = Sealed(str(error))
         run.error, run.message = code_of(error), str(error)
+        known = self.topic.deduplication
+        if known is not None:
+            for _ in run.sends:
+                known.failed(self.name)
         if not isinstance(error, Sealed) and not self.is_closed:
             log.warning(
                 "send failed topic=%s producer=%s error=%r", self.topic.name, self.name, error

@@ -98,7 +98,8 @@ class SharedPump(Pump):
             return await self._send_again(again)
         due = self._take_due(min(wanted, READ_ENTRIES))
         if due:
-            return await self._send_new(await self._read_each(due), self.delivery.generation)
+            generation = self.delivery.generation
+            return self._send_new(await self._read_each(due), generation)
         return self.delivery.may_read_on() and await self._read_on(wanted)
 
     async def _read_on(self, wanted: int) -> bool:
@@ -114,21 +115,21 @@ class SharedPump(Pump):
             return True
         if entries:
             self._next = Position(entries[-1].ledger, entries[-1].entry + 1)
-        cursor = self.around.cursor
-        fresh = [e for e in entries if not cursor.is_acked(Position(e.ledger, e.entry))]
-        return await self._send_new(self._hold_delayed(fresh), generation)
+        return self._send_new(self._hold_delayed(entries), generation)
 
     def _hold_delayed(self, entries: list[Entry]) -> list[Entry]:
+        """Those that may go out now. At the tracker's limit the rest stays unread."""
         if not self._is_delay_honoured:
             return entries
         now_ms, ready = self._clock.wall_ms(), []
         for entry in entries:
             metadata = _metadata_of(entry)
             due_ms = metadata.deliver_at_time if metadata.HasField("deliver_at_time") else 0
-            if due_ms <= now_ms or not self.delayed.add(
-                due_ms, Position(entry.ledger, entry.entry)
-            ):
+            if due_ms <= now_ms:
                 ready.append(entry)
+            elif not self.delayed.add(due_ms, Position(entry.ledger, entry.entry)):
+                self._next = Position(entry.ledger, entry.entry)
+                break
         self._set_timer()
         return ready
 
@@ -186,11 +187,16 @@ class SharedPump(Pump):
         self._send(self.delivery.redeliver(places, counts, slots), entries, counts)
         return True
 
-    async def _send_new(self, entries: list[Entry], generation: int) -> bool:
-        if entries and generation == self.delivery.generation:
-            places, counts, slots = self._described(entries)
-            self._send(self.delivery.dispatch(places, counts, slots), entries, counts)
-        return True
+    def _send_new(self, entries: list[Entry], generation: int) -> bool:
+        if generation != self.delivery.generation:
+            return True
+        # What was acknowledged meanwhile, or out of turn before.
+        cursor = self.around.cursor
+        fresh = [e for e in entries if not cursor.is_acked(Position(e.ledger, e.entry))]
+        if fresh:
+            places, counts, slots = self._described(fresh)
+            self._send(self.delivery.dispatch(places, counts, slots), fresh, counts)
+        return bool(entries)
 
     def _described(
         self, entries: list[Entry]

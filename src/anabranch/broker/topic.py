@@ -10,8 +10,8 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
+from anabranch.broker.backlog_quota import Verdict, check_producer
 from anabranch.broker.compacted_topic import CompactedTopic
-from anabranch.broker.deduplication import Deduplication
 from anabranch.broker.deduplication_log import DeduplicationLog
 from anabranch.broker.policies import EffectivePolicies
 from anabranch.broker.producers import (
@@ -69,12 +69,13 @@ class Topic:
         self.clock = clock
         self.policies = policies
         self.partition = -1 if name.partition is None else name.partition
-        self.deduplication: Deduplication | None = None
+        self.deduplication: DeduplicationLog | None = None
         self.producers: dict[tuple[int, int], ProducerHandle] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.meter = self.new_meter()
         self.created_at_ms = clock.wall_ms()
         self.last_published_ms = 0
+        self.over_age: list[Verdict] = []  # subscriptions, as housekeeping last saw them
         epoch = ledger.record.properties.get(EPOCH_PROPERTY)
         self._roster = ProducerRoster(
             str(name),
@@ -130,6 +131,7 @@ class Topic:
         """Let it in; the future is of one that has to wait until it has the topic for itself."""
         if self.is_sealed:
             raise Sealed(f"{self.name} is sealed at {self.ledger.last_confirmed}")
+        check_producer(self)
         async with self._admission:
             return await self._admit(handle)
 
