@@ -137,6 +137,8 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
         # By cursor: acknowledged with a receipt, and acknowledged since without one.
         self.acked: dict[str, set[Position]] = {}
         self.loose: dict[str, set[Position]] = {}
+        # What is left of batches acknowledged in part, always with a receipt.
+        self.partial: dict[str, dict[Position, int]] = {name: {} for name in CURSORS}
 
     def make_host(self) -> MemoryHost | FileHost:
         return MemoryHost()
@@ -216,12 +218,15 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
         if is_new:
             present = [] if is_earliest else list(self.wait(self.present()))
             self.acked[name], self.loose[name] = set(present), set()
+            self.note_persisted()  # one write takes along what all the others owe
 
     @rule(name=st.sampled_from(CURSORS))
     def delete_cursor(self, name: str) -> None:
         self.wait(self.managed.delete_cursor(name))
+        self.note_persisted()
         self.acked.pop(name, None)
         self.loose.pop(name, None)
+        self.partial[name].clear()
 
     @precondition(lambda self: self.acked and self.answered)
     @rule(data=st.data(), is_confirmed=st.booleans())
@@ -266,7 +271,28 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
         assert cursor is not None
         self.wait(cursor.seek(position))
         self.note_persisted()
+        self.partial[name].clear()
         self.acked[name] = {p for p in self.wait(self.present()) if p < position}
+
+    @precondition(lambda self: self.acked and self.answered)
+    @rule(data=st.data(), unacked=st.integers(0, 7))
+    def acknowledge_part_of_a_batch(self, data: st.DataObject, unacked: int) -> None:
+        name = data.draw(st.sampled_from(sorted(self.acked)))
+        position = data.draw(st.sampled_from(sorted(self.answered)))
+        cursor = self.managed.cursors.get(name)
+        assert cursor is not None
+        left = self.partial[name].get(position, 7) & unacked
+
+        async def act() -> None:
+            is_new = not cursor.is_acked(position)
+            assert cursor.acknowledge_batch(position, [unacked]) == (is_new and left == 0)
+            if is_new:
+                self.partial[name][position] = left
+                self.loose[name] |= {position} if left == 0 else set()
+            await cursor.persist()
+            self.note_persisted()
+
+        self.wait(act())
 
     def note_persisted(self) -> None:
         for name, loose in self.loose.items():
@@ -418,6 +444,9 @@ class ManagedLedgerMachine(RuleBasedStateMachine):
             done = {p for p in present if p in acked or p in self.loose[name]}
             assert {p for p in present if cursor.is_acked(p)} == done
             assert cursor.backlog == len(present) - len(done)
+            for position, left in self.partial[name].items():
+                if position in present and position not in done:
+                    assert cursor.unacked_bits(position) == left
 
     @invariant()
     def no_ledger_is_forgotten(self) -> None:
