@@ -177,6 +177,7 @@ class MetadataContract:
                 ]
                 assert len(won) == 1
                 assert sum(isinstance(o, errors.BadVersion) for o in outcomes) == 19
+                await store.sync("/a")
                 found = await store.get("/a")
                 assert found is not None
                 assert found[0] == str(won[0]).encode()
@@ -329,6 +330,7 @@ class MetadataContract:
             puts = [s.put("/q/op", b"", None, sequential=True) for s in (store, other) * 10]
             stats = await asyncio.gather(*puts)
             assert len({stat.path for stat in stats}) == 20
+            await store.sync("/q")
             assert len(await store.children("/q")) >= 20
 
         play(engine, scenario)

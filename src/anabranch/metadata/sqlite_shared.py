@@ -10,7 +10,10 @@ only then: a process that is merely stopped keeps it, so there is no false expir
 The others look every REAP_SECONDS, and whoever can take a session's lock ends that session.
 
 The file must not lie on a network file system, and a process that is stopped inside a transaction
-holds up all writers until it goes on or dies. Failures are handled as in sqlite.py.
+holds up all writers until it goes on or dies. Failures are handled as in sqlite.py, but for one: a
+sync that failed in one process ends only that one's session, and others may commit behind pages
+that are in the cache alone. Disks that fail and lose power then are a reason for a file of one's
+own, or for an external store.
 """
 
 from __future__ import annotations
