@@ -27,13 +27,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def client(broker: BrokerProcess) -> Iterator[pulsar.Client]:
-    connected = pulsar.Client(
-        broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), operation_timeout_seconds=20
-    )
+    from tests.interop.exchange import connect
+
+    connected = connect(broker)
     yield connected
     connected.close()
 
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    return f"persistent://public/default/{request.node.name}".replace("[", "-").replace("]", "")
+    name = request.node.name.replace("[", "-").replace("]", "").replace("/", "-")
+    return f"persistent://public/default/{name}"

@@ -217,8 +217,10 @@ async def last_message_id(session: Session, command: wire_pb2.CommandGetLastMess
     else:
         last, batch_index = EARLIEST, -1
     _fill_id(answer.last_message_id, last, topic.partition, batch_index)
-    mark = subscription.cursor.mark_delete
-    if mark.entry >= 0:
+    # A client that started at the end compares this with the last id; a cursor that is older than
+    # the topic's first ledger stands just before that.
+    mark = max(subscription.cursor.mark_delete, topic.ledger.spans().start)
+    if mark.ledger >= 0:
         _fill_id(answer.consumer_mark_delete_position, mark, topic.partition, -1)
     session.send(answer)
 
