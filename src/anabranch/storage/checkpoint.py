@@ -53,6 +53,9 @@ class Checkpoint:
         self._on_error = on_error
         self._wanted = asyncio.Event()
         self._lock = asyncio.Lock()
+        # The first error is the last word: after a failed sync the next one would succeed without
+        # the pages that the kernel has dropped, and the manifest would vouch for them.
+        self._failure: OSError | None = None
         self.count = 0
 
     def request(self) -> None:
@@ -72,19 +75,28 @@ class Checkpoint:
     async def take(self, replay_from: int) -> None:
         """Cover every journal generation below `replay_from`."""
         async with self._lock:
-            for state in [state for state in self._table.ledgers.values() if state.is_dirty]:
-                await self._sync_ledger(state)
-            await self._disk.sync_directory(self._config.ledger_directory)
-            manifest = manifest_of(self._table, replay_from)
-            await self._room.insist(
-                "the manifest",
-                lambda: save_manifest(self._disk, self._config.manifest_path, manifest),
-            )
-            self._files.release_below(replay_from)
-            async with self._write_back.lock:
-                await self._ledger_files.save_indexes()
-            self.count += 1
-            log.debug("checkpoint replay_from=%d ledgers=%d", replay_from, len(manifest.ledgers))
+            if self._failure is not None:
+                raise self._failure
+            try:
+                await self._take(replay_from)
+            except OSError as error:
+                self._failure = error
+                raise
+
+    async def _take(self, replay_from: int) -> None:
+        for state in [state for state in self._table.ledgers.values() if state.is_dirty]:
+            await self._sync_ledger(state)
+        await self._disk.sync_directory(self._config.ledger_directory)
+        manifest = manifest_of(self._table, replay_from)
+        await self._room.insist(
+            "the manifest",
+            lambda: save_manifest(self._disk, self._config.manifest_path, manifest),
+        )
+        self._files.release_below(replay_from)
+        async with self._write_back.lock:
+            await self._ledger_files.save_indexes()
+        self.count += 1
+        log.debug("checkpoint replay_from=%d ledgers=%d", replay_from, len(manifest.ledgers))
 
     async def _sync_ledger(self, state: LedgerState) -> None:
         await self._write_back.write_all(state)

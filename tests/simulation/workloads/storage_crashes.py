@@ -109,11 +109,11 @@ async def read_again(store: FileLedgerStore, run: Run) -> None:
 async def unless_failed(store: FileLedgerStore) -> AsyncIterator[None]:
     """After a failed sync the kernel has dropped pages that only the journal still has.
 
-    Reads then find old bytes. To notice that is all the engine can do before a restart.
+    Reads then find old bytes; to notice that is all the engine can do before a restart.
     """
     try:
         yield
-    except* Corrupt:
+    except* (Corrupt, Unavailable):
         if not is_failed(store):
             raise
 
