@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from anabranch.admin.server import HttpServer
 from anabranch.broker.catalogue import Catalogue
 from anabranch.broker.commands import HANDLERS
 from anabranch.broker.config import Config
+from anabranch.broker.housekeeping import Housekeeping
 from anabranch.broker.ledger_records import StoredLedgerRecords
 from anabranch.broker.live_config import LiveConfig
 from anabranch.broker.schemas.registry import SchemaRegistry
@@ -38,9 +40,12 @@ class Node:
     broker: Broker
     admin: Admin
     http: HttpServer
+    housekeeping: asyncio.Task[None]
 
     async def stop(self) -> None:
         """In good order: what was accepted is answered, what is open is closed."""
+        self.housekeeping.cancel()
+        await asyncio.wait([self.housekeeping])
         await self.broker.stop()
         await self.admin.stop()
         await self.http.stop()
@@ -65,7 +70,9 @@ async def start_node(world: World, config: Config) -> Node:
     await broker.catalogue.namespaces.bootstrap(
         Cluster(service_url=admin.http_url, broker_service_url=broker.service_url)
     )
-    return Node(config, world, metadata, ledgers, broker, admin, http)
+    keeping = Housekeeping(broker, lambda: admin.live.current)
+    task = asyncio.create_task(keeping.run(), name="housekeeping")
+    return Node(config, world, metadata, ledgers, broker, admin, http, task)
 
 
 def assemble_config(broker: Broker, config: Config, metadata: MetadataStore) -> LiveConfig:

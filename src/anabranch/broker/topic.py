@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from anabranch.broker.backlog_quota import Verdict, check_producer
 from anabranch.broker.compacted_topic import CompactedTopic
+from anabranch.broker.deduplication_log import CURSOR as DEDUPLICATION_CURSOR
 from anabranch.broker.deduplication_log import DeduplicationLog
 from anabranch.broker.policies import EffectivePolicies
 from anabranch.broker.producers import (
@@ -104,6 +105,9 @@ class Topic:
         async with self._policy_change:
             if not self.policies.is_deduplication_on:
                 self.deduplication = None
+                # Left standing, it would keep everything behind it from being trimmed.
+                if self.ledger.cursors.get(DEDUPLICATION_CURSOR) is not None:
+                    await self.ledger.delete_cursor(DEDUPLICATION_CURSOR)
             elif self.deduplication is None:
                 self.deduplication = await DeduplicationLog.load(self)
 

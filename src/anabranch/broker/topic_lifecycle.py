@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from anabranch.broker.server import Broker
@@ -111,15 +111,14 @@ async def _check_room(broker: Broker, name: TopicName, count: int) -> None:
         raise NotAllowed(f"namespace {name.namespace} has {there} topics, its limit is {limit}")
 
 
-async def delete_topic(broker: Broker, name: TopicName, *, force: bool) -> None:
-    """ProducerBusy or ConsumerBusy while it is in use, unless forced."""
+async def delete_topic(
+    broker: Broker, name: TopicName, check: Callable[[Topic], None] | None = None
+) -> None:
+    """`check` may raise to refuse, such as `check_unused`."""
     catalogue = broker.catalogue
     if name.partition is None and await catalogue.partitioned.get(name) is not None:
         raise NotAllowed(f"{name} is partitioned; delete its partitions with it")
-    topic = await catalogue.topics.get(name)
-    if not force:
-        check_unused(topic)
-    await catalogue.topics.delete(name)
+    await catalogue.topics.delete(name, check)
     if name.partition is None:
         await forget(broker, name)
     log.info("topic deleted topic=%s", name)
@@ -149,6 +148,7 @@ async def delete_partitions(broker: Broker, name: TopicName, *, force: bool) -> 
 
 
 def check_unused(topic: Topic) -> None:
+    """ProducerBusy or ConsumerBusy while it is in use, or has subscriptions."""
     if topic.producers:
         raise ProducerBusy(f"{topic.name} has {len(topic.producers)} producers")
     used = [each for each in topic.subscriptions.values() if each.consumers]
@@ -183,7 +183,7 @@ async def _delete_topics(broker: Broker, name: NamespaceName) -> None:
         await delete_partitions(broker, topic, force=True)
     for topic in await catalogue.topics.of_namespace(name):
         try:
-            await delete_topic(broker, topic, force=True)
+            await delete_topic(broker, topic)
         except NotFound:
             continue
 

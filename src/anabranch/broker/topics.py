@@ -121,8 +121,11 @@ class Topics:
             raise TopicNotFound(f"topic {name} is not loaded here")
         await self._end(topic, topic.unload())
 
-    async def delete(self, name: TopicName) -> None:
+    async def delete(self, name: TopicName, check: Callable[[Topic], None] | None = None) -> None:
+        """`check` may raise to refuse; between it and the end of its producers nothing runs."""
         topic = await self.get(name)
+        if check is not None:
+            check(topic)
         await self._end(topic, topic.delete())
 
     async def _end(self, topic: Topic, work: Coroutine[Any, Any, None]) -> None:

@@ -53,7 +53,8 @@ async def create_topic(admin: Admin, request: Request) -> Reply:
 
 
 async def delete_topic(admin: Admin, request: Request) -> Reply:
-    await topic_lifecycle.delete_topic(admin.broker, request.topic, force=request.flag("force"))
+    check = None if request.flag("force") else topic_lifecycle.check_unused
+    await topic_lifecycle.delete_topic(admin.broker, request.topic, check)
     return NO_CONTENT
 
 
