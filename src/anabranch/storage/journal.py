@@ -262,11 +262,11 @@ class Journal:
             return
         if self.failure is not None:
             return  # somebody else's disk error came first; these entries were answered already
+        self._on_commit(group)
         self._queue.popleft()
         self.groups += 1
         self.bytes_written += group.size
         self.pending_bytes -= group.size
-        self._on_commit(group)
         group.durable.set_result(None)
         self._on_room()
 
