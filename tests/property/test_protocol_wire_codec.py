@@ -38,8 +38,9 @@ commands: dict[int, st.SearchStrategy[Message]] = {
 @st.composite
 def entries(draw: st.DrawFn) -> bytes:
     metadata = draw(metadatas)
-    entry = build_entry(metadata, draw(st.binary(max_size=60)), with_checksum=draw(st.booleans()))
-    if draw(st.integers(0, 9)) == 0:  # damaged on the way
+    with_checksum = draw(st.booleans())
+    entry = build_entry(metadata, draw(st.binary(max_size=60)), with_checksum=with_checksum)
+    if with_checksum and draw(st.integers(0, 9)) == 0:  # damaged on the way
         cut = draw(st.integers(0, len(entry) - 1))
         entry = entry[:cut] + bytes([entry[cut] ^ 1]) + entry[cut + 1 :]
     return entry
@@ -101,8 +102,9 @@ def test_a_send_read_by_hand_means_what_protobuf_says(frame: bytes) -> None:
     except RemoteProtocolError:
         return  # its metadata was damaged
     fast = read_fast(Kind.SEND, frame)
-    # A replicator's position is the one field that is left to protobuf.
-    assert (fast is None) == (slow.source is not None)
+    if slow.is_intact:  # a damaged entry may well be odd
+        # A replicator's position is the one field that is left to protobuf.
+        assert (fast is None) == (slow.source is not None)
     assert fast is None or facts(fast) == facts(slow)
 
 
@@ -114,7 +116,8 @@ def test_a_delivery_read_by_hand_means_what_protobuf_says(frame: bytes) -> None:
     except RemoteProtocolError:
         return
     fast = read_fast(Kind.MESSAGE, frame)
-    assert (fast is None) == (slow.id.first_chunk is not None)
+    if slow.is_intact:
+        assert (fast is None) == (slow.id.first_chunk is not None)
     assert fast is None or facts(fast) == facts(slow)
 
 
