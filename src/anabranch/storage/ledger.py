@@ -27,7 +27,8 @@ class Draft(NamedTuple):
 
     `checksum` is the CRC32C of `body[prefix:]`. The producer's own checksum serves: it covers the
     metadata and payload of a message, and `prefix` is how many bytes lie before them (at most
-    255). Those bytes are protected by the record's header instead.
+    255). Those bytes are protected by the record's header instead. The store takes it on trust:
+    verify it first. The body belongs to the store from here on and must not change.
     """
 
     body: Buffer
