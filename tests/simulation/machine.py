@@ -25,7 +25,13 @@ Main = Callable[[World], Coroutine[Any, Any, object]]
 
 class Machine:
     def __init__(
-        self, name: str, seed: str, loop: SimulatedLoop, fabric: Fabric, trace: Trace
+        self,
+        name: str,
+        seed: str,
+        loop: SimulatedLoop,
+        fabric: Fabric,
+        trace: Trace,
+        on_error: Callable[[str], None],
     ) -> None:
         self.name = name
         self.random = Random(f"{seed}/{name}")
@@ -35,6 +41,7 @@ class Machine:
         self._loop = loop
         self._fabric = fabric
         self._trace = trace
+        self._on_error = on_error
         self._spawned = 0
 
     def spawn(self, main: Main) -> Process:
@@ -71,10 +78,11 @@ class Machine:
             process.resume()
 
     def _exit(self, process: Process, task: asyncio.Task[Any]) -> None:
-        if process.alive and not task.cancelled() and task.exception() is None:
-            self._end(process, "exited")
-        else:
-            self._end(process, "failed")
+        """The main function returned, or raised; an error that nobody waits for fails the run."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and process.alive and not process.is_awaited:
+            self._on_error(f"{process.name} failed: {error!r}")
+        self._end(process, "exited" if error is None else "failed")
 
     def _end(self, process: Process, fate: str) -> None:
         if process.alive:

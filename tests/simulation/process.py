@@ -32,6 +32,7 @@ class Process:
         # decides what became of calls under way. Filled by the disk and the network.
         self.at_death: list[Callable[[], None]] = []
         self.main: asyncio.Task[Any] | None = None
+        self.is_awaited = False  # somebody will get the error of `main`, if it ends in one
         self.context = Context()
         self.context.run(PROCESS.set, self)
 
@@ -75,6 +76,7 @@ class Process:
     async def exited(self) -> str:
         """Wait until it is gone, whichever way; an error of its main function is raised here."""
         assert self.main is not None
+        self.is_awaited = True
         await asyncio.wait([self.main])
         if not self.main.cancelled() and (error := self.main.exception()) is not None:
             raise error

@@ -205,3 +205,15 @@ def test_the_wall_clock_jumps_and_drifts_and_the_monotonic_one_does_not() -> Non
         assert wall2 - wall1 == 500 + 750  # half a second before the drift began, half after
 
     run(1, scenario)
+
+
+def test_a_process_that_fails_unwatched_fails_the_run() -> None:
+    async def main(world: World) -> None:
+        raise ValueError("on its own")
+
+    async def scenario(world: SimulatedWorld) -> None:
+        world.machine("a").spawn(main)
+        await asyncio.sleep(1)
+
+    with pytest.raises(AssertionError, match="on its own"):
+        run(1, scenario)

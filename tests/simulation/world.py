@@ -39,7 +39,9 @@ class SimulatedWorld:
 
     def machine(self, name: str) -> Machine:
         if name not in self.machines:
-            self.machines[name] = Machine(name, str(self.seed), self.loop, self.network, self.trace)
+            self.machines[name] = Machine(
+                name, str(self.seed), self.loop, self.network, self.trace, self.errors.append
+            )
         return self.machines[name]
 
     def _record_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -80,12 +82,17 @@ def run(
         try:
             result = loop.run_until_complete(whole)
         except BaseException as error:
-            error.add_note(_story(world))
+            error.add_note("\n".join((*world.errors, _story(world))))
             raise
         finally:
             _close(loop, whole)
-    assert not world.errors, f"seed {seed}: {world.errors}\n{_story(world)}"
+    _check_errors(world)
     return result, world
+
+
+def _check_errors(world: SimulatedWorld) -> None:
+    errors = "\n".join(world.errors)
+    assert not errors, f"seed {world.seed}: {errors}\n{_story(world)}"
 
 
 async def _whole(world: SimulatedWorld, scenario: Scenario[T]) -> T:
