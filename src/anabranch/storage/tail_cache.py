@@ -28,6 +28,7 @@ class TailCache:
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._order: deque[Cached] = deque()
+        self._gone = 0  # places in the order that forgotten ledgers left behind
         self.bytes = 0
 
     def add(self, ledger: Cached, chunk: Chunk) -> None:
@@ -39,14 +40,23 @@ class TailCache:
             self._evict()
 
     def forget(self, ledger: Cached) -> None:
-        """The ledger is gone. Its places in the order are skipped when their turn comes."""
+        """The ledger is gone. Its places in the order are skipped when their turn comes.
+
+        If nothing needs to be evicted that is never; so they are cleared when they are many.
+        """
+        self._gone += ledger.cached
         for _ in range(ledger.cached):
             self.bytes -= ledger.chunks.popleft().size + _OVERHEAD_BYTES
         ledger.cached = 0
         ledger.chunks.clear()
+        if self._gone > 100 + len(self._order) // 2:
+            self._order = deque(other for other in self._order if other.cached)
+            self._gone = 0
 
     def _evict(self) -> None:
         ledger = self._order.popleft()
-        if ledger.cached:
+        if not ledger.cached:
+            self._gone -= 1
+        else:
             ledger.cached -= 1
             self.bytes -= ledger.chunks.popleft().size + _OVERHEAD_BYTES

@@ -60,3 +60,15 @@ def test_a_forgotten_ledger_gives_its_bytes_back_and_disturbs_nobody() -> None:
         other.write(cache)
     assert [chunk.first for chunk in other.chunks] == [2, 3, 4, 5]
     assert cache.bytes == 4 * 1256
+
+
+def test_ledgers_that_come_and_go_leave_nothing_behind() -> None:
+    cache, stays = TailCache(1_000_000), Ledger()
+    stays.write(cache)
+    for _ in range(5000):
+        passing = Ledger()
+        passing.write(cache)
+        cache.forget(passing)
+    assert len(cache._order) < 300
+    assert len(stays.chunks) == 1
+    assert cache.bytes == 1256
