@@ -261,10 +261,13 @@ def written(count: int) -> list[Any]:
 
 
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
-    """A real process, killed at any moment, again and again on the same directory."""
+    """A real process, killed at any moment, again and again on the same directory.
+
+    ANABRANCH_KILLS=50 makes it that many times.
+    """
     chance = random.Random(5)
     acknowledged: dict[int, int] = {}
-    for _ in range(6):
+    for _ in range(int(os.environ.get("ANABRANCH_KILLS", "6"))):
         lines = chance.randint(20, 700)
         child = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
