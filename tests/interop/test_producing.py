@@ -14,6 +14,7 @@ import pytest
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.exchange import (
     PATIENT_MS,
+    Admin,
     assert_silent,
     connect,
     drain,
@@ -343,16 +344,20 @@ def test_encrypted_messages_are_for_those_with_the_key(
     assert b"message 0" not in message.data()
 
 
-def test_where_encryption_is_required_plain_producers_are_refused(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path / "data", settings=["encryptionRequireOnProducer=true"]).start()
+def test_where_encryption_is_required_plain_producers_are_refused(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    admin = Admin(broker.http_url)
+    admin.put("namespaces/public/secret")
+    admin.post("namespaces/public/secret/encryptionRequired", True)
+    topic = "persistent://public/secret/t"
     client = connect(broker, timeout_seconds=2)
     # The client takes this refusal for one that may pass, and tries until its time is up.
     with pytest.raises(pulsar.PulsarException):
-        client.create_producer("secrets")
+        client.create_producer(topic)
     reader = pulsar.CryptoKeyReader(*make_keys(tmp_path))
-    consumer = client.subscribe("secrets", "s", crypto_key_reader=reader)
-    producer = client.create_producer("secrets", encryption_key="k", crypto_key_reader=reader)
+    consumer = client.subscribe(topic, "s", crypto_key_reader=reader)
+    producer = client.create_producer(topic, encryption_key="k", crypto_key_reader=reader)
     producer.send(b"secret")
     assert receive(consumer, 1) == ["secret"]
     client.close()
-    assert broker.stop() == 0

@@ -6,7 +6,9 @@ empty payload is a tombstone: it ends its key, and neither is kept.
 
 Positions survive, so an entry is kept under the id it always had. Of a batch some messages may go
 and others stay: those that go are marked `compacted_out` and lose their payload, so that the
-others keep their index. Encrypted batches cannot be looked into; they count as one message.
+others keep their index. Not every client has eyes for that mark; all of them leave out what a
+delivery calls acknowledged, so that is said of them too (`kept_bits`). Encrypted batches cannot be
+looked into; they count as one message.
 
 A kept entry is stored in a ledger of its own as
 
@@ -85,6 +87,16 @@ class LatestOfKeys:
 
 def is_open_batch(metadata: wire_pb2.MessageMetadata) -> bool:
     return metadata.HasField("num_messages_in_batch") and not metadata.encryption_keys
+
+
+def kept_bits(entry: Entry, max_message_bytes: int) -> int | None:
+    """Which messages of a compacted batch are left, one bit for each; None if all are."""
+    parsed = _parse(entry)
+    if parsed is None or not is_open_batch(parsed.metadata):
+        return None
+    messages = _unpack(parsed, max_message_bytes)
+    bits = sum(1 << index for index, (each, _) in enumerate(messages) if not each.compacted_out)
+    return None if bits == (1 << len(messages)) - 1 else bits
 
 
 def encode_kept(position: Position, body: bytes) -> bytes:

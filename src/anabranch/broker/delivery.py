@@ -17,7 +17,6 @@ from anabranch.storage.cursor import encode_ack_set
 from anabranch.storage.ledger import Entry
 from anabranch.storage.managed_cursors import ManagedCursor
 from anabranch.storage.managed_ledger import ManagedLedger
-from anabranch.topics.positions import Position
 
 log = logging.getLogger(__name__)
 
@@ -92,11 +91,24 @@ def left_of(entry: Entry, bits: int | None) -> int:
     return entry.messages if bits is None else bits.bit_count()
 
 
-def send(around: Surrounds, consumer: Consumer, entry: Entry, *, redelivery_count: int = 0) -> None:
-    bits = around.cursor.unacked_bits(Position(entry.ledger, entry.entry))
+def deliver(
+    around: Surrounds,
+    consumer: Consumer,
+    entry: Entry,
+    bits: int | None,
+    redelivery_count: int = 0,
+) -> None:
+    """`bits` are the messages of a batch that are left, None if all are."""
     consumer.deliver(
         entry,
         partition=around.partition,
         redelivery_count=redelivery_count,
         ack_set=None if bits is None else encode_ack_set(bits),
     )
+
+
+def note_delivered(around: Surrounds, consumer: Consumer, messages: int, size_bytes: int) -> None:
+    now_seconds = around.now_seconds()
+    around.meter.record(now_seconds, messages, size_bytes)
+    consumer.meter.record(now_seconds, messages, size_bytes)
+    consumer.session.flush_soon()

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 
 from anabranch.broker.consumer import Consumer
 from anabranch.broker.delayed import DelayedEntries
-from anabranch.broker.delivery import READ_BYTES, READ_ENTRIES, Pump, Surrounds, left_of, send
+from anabranch.broker.delivery import (
+    READ_BYTES,
+    READ_ENTRIES,
+    Pump,
+    Surrounds,
+    deliver,
+    left_of,
+    note_delivered,
+)
 from anabranch.broker.dispatch import Plan
 from anabranch.broker.key_shared import Ranges, SlotOwners
 from anabranch.broker.shared_delivery import SharedDelivery
@@ -210,17 +218,16 @@ class SharedPump(Pump):
         return places, counts, [_slot_of(owners, entry) for entry in entries]
 
     def _send(self, plan: Plan, entries: list[Entry], counts: list[int]) -> None:
-        redeliveries = self.delivery.counts
+        redeliveries, unacked_bits = self.delivery.counts, self.around.cursor.unacked_bits
         for consumer_id, indexes, messages in plan.grants:
             consumer, size = self.consumers[consumer_id], 0
             for index in indexes:
                 entry = entries[index]
                 size += len(entry.body)
-                count = redeliveries.of(Position(entry.ledger, entry.entry)) if redeliveries else 0
-                send(self.around, consumer, entry, redelivery_count=count)
-            self.around.meter.record(self.around.now_seconds(), messages, size)
-            consumer.meter.record(self.around.now_seconds(), messages, size)
-            consumer.session.flush_soon()
+                position = Position(entry.ledger, entry.entry)
+                count = redeliveries.of(position) if redeliveries else 0
+                deliver(self.around, consumer, entry, unacked_bits(position), count)
+            note_delivered(self.around, consumer, messages, size)
 
 
 def _metadata_of(entry: Entry) -> wire_pb2.MessageMetadata:

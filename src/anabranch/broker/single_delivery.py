@@ -9,8 +9,17 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from anabranch.broker.compaction import kept_bits
 from anabranch.broker.consumer import Consumer
-from anabranch.broker.delivery import READ_BYTES, READ_ENTRIES, Pump, Surrounds, left_of, send
+from anabranch.broker.delivery import (
+    READ_BYTES,
+    READ_ENTRIES,
+    Pump,
+    Surrounds,
+    deliver,
+    left_of,
+    note_delivered,
+)
 from anabranch.broker.dispatch import plan_single
 from anabranch.broker.failover import Candidate, elect
 from anabranch.broker.redelivery import RedeliveryCounts
@@ -26,7 +35,14 @@ class Reader(Protocol):
 
 class SingleDelivery(Pump):
     def __init__(
-        self, around: Surrounds, topic: str, read: Reader, *, is_failover: bool, is_compacted: bool
+        self,
+        around: Surrounds,
+        topic: str,
+        read: Reader,
+        *,
+        is_failover: bool,
+        is_compacted: bool,
+        max_message_bytes: int,
     ) -> None:
         self.consumers: dict[int, Consumer] = {}  # by the id of their receiver
         self.active: Consumer | None = None
@@ -35,6 +51,7 @@ class SingleDelivery(Pump):
         self._read = read
         self._is_failover = is_failover
         self._is_compacted = is_compacted
+        self._max_message_bytes = max_message_bytes
         self._next = self._start(around)
         self._generation = 0  # a read that began under an older one is thrown away
         super().__init__(around)
@@ -69,7 +86,6 @@ class SingleDelivery(Pump):
 
     def _start(self, around: Surrounds) -> Position:
         mark = around.cursor.mark_delete
-        # What was compacted may be older than anything the topic itself still has.
         if self._is_compacted and mark <= around.ledger.spans().start:
             return EARLIEST
         return mark.next()
@@ -100,15 +116,13 @@ class SingleDelivery(Pump):
         self.wake()
 
     async def turn(self) -> bool:
-        consumer, around = self.active, self.around
+        consumer = self.active
         if consumer is None:
             return False
-        start = around.cursor.next_unacked(self._next)
-        if start is None and self._next != EARLIEST:
-            around.reached_end()
+        start = self._next_unread()
+        if start is None:
+            self.around.reached_end()
             return False
-        if start is None or self._next == EARLIEST:
-            start = EARLIEST
         room = consumer.receiver.room()
         if room <= 0:
             return False
@@ -118,10 +132,17 @@ class SingleDelivery(Pump):
             self._send(consumer, entries)
         return bool(entries) or generation != self._generation
 
+    def _next_unread(self) -> Position | None:
+        if self._is_before_topic(self._next):
+            return self._next
+        return self.around.cursor.next_unacked(self._next)
+
+    def _is_before_topic(self, position: Position) -> bool:
+        """What was compacted may be older than anything the topic, or its cursor, still knows."""
+        return self._is_compacted and position <= self.around.ledger.spans().start
+
     def _send(self, consumer: Consumer, entries: list[Entry]) -> None:
-        cursor = self.around.cursor
-        fresh = [e for e in entries if not cursor.is_acked(Position(e.ledger, e.entry))]
-        counts = [left_of(e, cursor.unacked_bits(Position(e.ledger, e.entry))) for e in fresh]
+        fresh, counts, left = self._unacked(entries)
         plan = plan_single(consumer.receiver, counts)
         if len(plan.rest) == 0:
             last = entries[-1]
@@ -134,8 +155,30 @@ class SingleDelivery(Pump):
             for index in grant.entries:
                 entry = fresh[index]
                 size += len(entry.body)
-                send(self.around, consumer, entry)
+                deliver(self.around, consumer, entry, left[index])
             consumer.receiver.deliver(grant.messages)
-            self.around.meter.record(self.around.now_seconds(), grant.messages, size)
-            consumer.meter.record(self.around.now_seconds(), grant.messages, size)
-            consumer.session.flush_soon()
+            note_delivered(self.around, consumer, grant.messages, size)
+
+    def _unacked(self, entries: list[Entry]) -> tuple[list[Entry], list[int], list[int | None]]:
+        """Those to deliver, the messages of each, and which of its messages if not all."""
+        cursor = self.around.cursor
+        fresh: list[Entry] = []
+        counts: list[int] = []
+        left: list[int | None] = []
+        for entry in entries:
+            position = Position(entry.ledger, entry.entry)
+            if cursor.is_acked(position) and not self._is_before_topic(position):
+                continue
+            bits = cursor.unacked_bits(position)
+            if self._is_compacted:
+                bits = both(bits, kept_bits(entry, self._max_message_bytes))
+            fresh.append(entry)
+            counts.append(left_of(entry, bits))
+            left.append(bits)
+        return fresh, counts, left
+
+
+def both(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other

@@ -122,6 +122,7 @@ class Subscription:
                 compacted.read if command.read_compacted else self.ledger.read,
                 is_failover=command.subType == SubType.Failover,
                 is_compacted=command.read_compacted,
+                max_message_bytes=self.topic.policies.max_message_bytes,
             )
         owners: SlotOwners | None = None
         if command.subType == SubType.Key_Shared:
