@@ -2,7 +2,9 @@
 
 The Avro project's own package parses and decides; this module bounds it, turns everything it may
 raise on hostile input into one error, and turns its verdict into a sentence. Names and symbols are
-not held to Avro's grammar, because Pulsar's clients derive them from Java and Python classes.
+not held to Avro's grammar, because Pulsar's clients derive them from Java and Python classes. For
+the same reason records are told by their fields and not by their names: a class that was renamed
+still reads what it wrote before, and upstream lets it pass.
 
 JSON schemas are Avro records too, except those of clients from before Pulsar 2.1, which sent a
 JSON-schema text. Such a text is only ever compared by its `id`.
@@ -27,6 +29,15 @@ _PARSE_ERRORS = (
 )  # fmt: skip
 
 
+class _ByFields(ReaderWriterCompatibilityChecker):
+    """The package would have records of the same name only."""
+
+    def calculate_compatibility(self, reader: Any, writer: Any, location: list[str]) -> Any:
+        if reader.type == writer.type == "record":
+            return self.check_reader_writer_record_fields(reader, writer, location)
+        return super().calculate_compatibility(reader, writer, location)
+
+
 # One question parses the same few schemas again and again: well-formed? reads old? read by old?
 @lru_cache(maxsize=8)
 def parse_avro(data: bytes) -> Schema:
@@ -49,7 +60,7 @@ def avro_obstacle(reader: bytes, writer: bytes) -> str | None:
     reading, writing = parse_avro(reader), parse_avro(writer)
     try:
         # The package leaves this class untyped.
-        checker: Any = ReaderWriterCompatibilityChecker
+        checker: Any = _ByFields
         result = checker().get_compatibility(reading, writing)
     except _PARSE_ERRORS as error:
         raise InvalidInput(f"Avro schemas that cannot be compared: {str(error)[:300]}") from None

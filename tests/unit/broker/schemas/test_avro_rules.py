@@ -53,8 +53,15 @@ def test_types_promote_one_way(reader: object, writer: object, readable: bool) -
     assert (obstacle is None) == readable
 
 
-def test_renamed_record_is_an_obstacle() -> None:
-    assert avro_obstacle(avro_record(name="A"), avro_record(name="B")) is not None
+def test_renamed_record_is_no_obstacle() -> None:
+    assert avro_obstacle(avro_record(name="A"), avro_record(name="B")) is None
+
+
+def test_renamed_enum_is_an_obstacle() -> None:
+    one, other = (
+        b'{"type": "enum", "name": "%s", "symbols": ["x"]}' % name for name in (b"A", b"B")
+    )
+    assert avro_obstacle(one, other) is not None
 
 
 def test_recursive_records_are_compared_to_the_end() -> None:
