@@ -22,11 +22,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, TypeVar
 
-from anabranch.errors import AnabranchError, Closed, Fenced, NotFound, Sealed, Stale
+from anabranch.errors import AnabranchError, BadVersion, Closed, Fenced, NotFound, Sealed, Stale
 from anabranch.runtime.world import Clock
 from anabranch.storage.appender import Appender, RollConfig
 from anabranch.storage.chain_reader import ChainReader
@@ -40,6 +41,7 @@ from anabranch.storage.spans import LATEST, Spans
 from anabranch.storage.trimming import LedgerInfo, LedgerPolicy, decide_trim
 from anabranch.topics.positions import EARLIEST, Position
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -80,13 +82,12 @@ async def load_managed_ledger(
         fresh = ManagedRecord(properties=properties or {}, policy=policy or LedgerPolicy())
         found = fresh, -1
     record, version = found
-    ends = await _recover_open(record, around.store)
+    ends = await _unless_overtaken(name, around, version, _recover_open(record, around.store))
     record = record.with_ends(ends, around.clock.wall_ms())
     record = replace(record, epoch=record.epoch + 1, owner=around.owner)
     version = await around.records.save(name, record, version)
-    cursors: dict[str, LoggedCursor] = {}
-    if record.cursor_ledger is not None:
-        cursors = await load_cursors(await around.store.open(record.cursor_ledger.ledger))
+    loading = _load_cursors(record, around.store)
+    cursors = await _unless_overtaken(name, around, version, loading)
     managed = ManagedLedger(name, around, record, version, cursors)
     await managed.cursors.mend_names()
     log.info(
@@ -101,6 +102,25 @@ async def _recover_open(record: ManagedRecord, store: LedgerStore) -> dict[int, 
     if record.cursor_ledger is not None and record.cursor_ledger.is_open:
         unclosed = [*unclosed, record.cursor_ledger]
     return {info.ledger: await store.recover(info.ledger) for info in unclosed}
+
+
+async def _load_cursors(record: ManagedRecord, store: LedgerStore) -> dict[str, LoggedCursor]:
+    if record.cursor_ledger is None:
+        return {}
+    return await load_cursors(await store.open(record.cursor_ledger.ledger))
+
+
+async def _unless_overtaken(
+    name: str, around: Surroundings, version: int, work: Coroutine[Any, Any, T]
+) -> T:
+    """A ledger that is gone because a later owner needs it no more is no `NotFound` of ours."""
+    try:
+        return await work
+    except NotFound as error:
+        found = await around.records.load(name)
+        if found is None or found[1] != version:
+            raise BadVersion(f"{name}: another owner took it over meanwhile: {error}") from error
+        raise
 
 
 class ManagedLedger:

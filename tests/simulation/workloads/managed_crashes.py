@@ -200,11 +200,11 @@ async def acknowledge(
     match random.choice(("some", "some", "cumulative", "seek")):
         case "some":
             some = random.sample(there, min(len(there), random.randint(1, 4)))
-            mine.asked.update(some)
+            mine.ask(some)
             cursor.acknowledge(some)
         case "cumulative":
             upto = random.choice(there)
-            mine.asked.update(position for position in there if position <= upto)
+            mine.ask(position for position in there if position <= upto)
             cursor.acknowledge_cumulative(upto)
         case _:
             mine.seek = random.choice(there)
@@ -223,15 +223,22 @@ async def look_after(managed: ManagedLedger, history: ManagedHistory, run: Run) 
         if run.random.random() < 0.5:
             history.check_entries(await read_everything(managed))
             continue
+        needed = {
+            cursor.name: set(history.sure) - cursor.asked for cursor in history.cursors_there()
+        }
         await managed.trim()
         for position in sorted(history.sure):
             if position <= managed.record.trimmed_to:
-                check_trimmed(history, position)
+                check_trimmed(history, position, needed)
 
 
-def check_trimmed(history: ManagedHistory, position: Position) -> None:
+def check_trimmed(
+    history: ManagedHistory, position: Position, needed: dict[str, set[Position]]
+) -> None:
+    """Entries that a cursor needed when the trim began, and has not acknowledged since, stay."""
     for cursor in history.cursors_there():
-        assert position in cursor.asked or cursor.seek is not None, (
-            f"{position} was trimmed before {cursor.name} had it"
-        )
+        if position in needed.get(cursor.name, ()):
+            assert position in cursor.asked or cursor.seek is not None, (
+                f"{position} was trimmed before {cursor.name} had it"
+            )
     del history.sure[position]

@@ -8,7 +8,7 @@ found while loading is durable from then on. Trimmed is only what every cursor h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from crc32c import crc32c
@@ -24,6 +24,8 @@ class CursorHistory:
     name: str
     sure: set[Position] = field(default_factory=set)  # acknowledged, with a receipt
     asked: set[Position] = field(default_factory=set)  # acknowledged at all
+    # Acknowledged at some time, perhaps before a seek went back: a trim under way then may win.
+    ever: set[Position] = field(default_factory=set)
     seek: Position | None = None  # asked for, and not answered yet
     is_created: bool = False
     delete_asked: bool = False
@@ -39,11 +41,17 @@ class CursorHistory:
             assert not invented, f"cursor {self.name} acknowledged {invented} by itself"
         self.seek = None
         self.sure, self.asked = set(acked), set(acked)
+        self.ever |= acked
+
+    def ask(self, positions: Iterable[Position]) -> None:
+        self.asked.update(positions)
+        self.ever |= self.asked
 
     def finish_seek(self, position: Position, there: Collection[Position]) -> None:
         self.seek = None
         self.sure = {each for each in there if each < position}
         self.asked = set(self.sure)
+        self.ever |= self.asked
 
 
 @dataclass
@@ -112,7 +120,7 @@ class ManagedHistory:
         for position in missing:
             assert position <= trimmed_to, f"{self.name}: lost {position}, {self.sure[position]!r}"
             for cursor in self.cursors_there():
-                assert position in cursor.asked or cursor.seek is not None, (
+                assert position in cursor.ever or cursor.seek is not None, (
                     f"{self.name}: {position} was trimmed before {cursor.name} had it"
                 )
             self.sure.pop(position, None)

@@ -150,7 +150,7 @@ async def consume(contest: Contest, managed: ManagedLedger, random: Random) -> N
         there = [each for each in sorted(contest.history.sure) if managed.spans().has(each)]
         if there:
             some = set(random.sample(there, min(len(there), 3)))
-            mine.asked |= some
+            mine.ask(some)
             check = answerable(contest, managed)
             is_news = cursor.acknowledge(some) > 0
             await cursor.persist()
