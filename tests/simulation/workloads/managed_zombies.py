@@ -122,6 +122,7 @@ async def own_for_a_while(contest: Contest, around: Surroundings, random: Random
     async with asyncio.TaskGroup() as group:
         group.create_task(write(contest, managed, random))
         group.create_task(consume(contest, managed, random))
+        group.create_task(add_cursor(contest, managed, random))
     if random.random() < 0.5:
         await managed.unload()
     else:
@@ -159,6 +160,16 @@ async def consume(contest: Contest, managed: ManagedLedger, random: Random) -> N
             mine.sure |= some
 
 
+async def add_cursor(contest: Contest, managed: ManagedLedger, random: Random) -> None:
+    """One more subscription, now and then."""
+    await asyncio.sleep(random.random() * 0.02)
+    if len(contest.history.cursors) < 6 and random.random() < 0.3:
+        mine = CursorHistory(f"{CURSOR}-{len(contest.history.cursors)}")
+        contest.history.cursors[mine.name] = mine
+        await managed.open_cursor(mine.name, EARLIEST)
+        mine.is_created = True
+
+
 def answerable(contest: Contest, managed: ManagedLedger) -> Callable[[str], None]:
     """A check of whether what is asked for now may be answered: not if a later owner has loaded."""
     last_epoch = contest.last_epoch
@@ -175,6 +186,14 @@ async def take_over_for_good(contest: Contest, world: World) -> None:
     """Peace: everything answered to anybody must be here."""
     random = Random(f"{contest.world.seed}/last")
     link = StoreLink(contest.tree, random)
+    await check_names(contest, StoredLedgerRecords(link.client))
     managed = await load_managed_ledger(TOPIC, surroundings(contest, link, world, random))
     await contest.history.check_loaded(managed)
     contest.history.check_cursors(managed)
+
+
+async def check_names(contest: Contest, records: StoredLedgerRecords) -> None:
+    """Others read the list of names without loading the ledger: no cursor may be missing in it."""
+    listed = await records.cursor_names(TOPIC)
+    created = [cursor.name for cursor in contest.history.cursors_there()]
+    assert set(created) <= set(listed), f"created {created}, listed {listed}"
