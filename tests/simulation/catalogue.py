@@ -14,6 +14,7 @@ from tests.simulation.workloads.elections import elect_through_pauses_and_cuts
 from tests.simulation.workloads.managed_crashes import crash_managed_ledgers
 from tests.simulation.workloads.managed_zombies import contest_a_managed_ledger
 from tests.simulation.workloads.sqlite_crashes import crash_the_sqlite_engine
+from tests.simulation.workloads.sqlite_flips import flip_a_bit_of_the_database
 from tests.simulation.workloads.storage_crashes import crash_the_ledger_engine
 from tests.simulation.workloads.storage_flips import flip_a_bit_of_the_ledger_engine
 from tests.simulation.world import SimulatedWorld, run
@@ -35,6 +36,7 @@ WORKLOADS = {
         Workload("managed-zombies", "storage", contest_a_managed_ledger),
         Workload("elections", "metadata", elect_through_pauses_and_cuts),
         Workload("sqlite-crashes", "metadata", crash_the_sqlite_engine),
+        Workload("sqlite-flips", "metadata", flip_a_bit_of_the_database),
         Workload("echo", "network", echo_through_a_bad_network),
     )
 }
