@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-HOT := $(wildcard src/anabranch/*/*_codec.py src/anabranch/topics/murmur3.py)
+HOT := $(wildcard src/anabranch/*/*_codec.py src/anabranch/protocol/varints.py \
+	src/anabranch/protocol/wire_writer.py src/anabranch/topics/murmur3.py)
 
 .PHONY: demo test test-compiled test-interpreted check format setup wire simulate fuzz bench clean
 

@@ -43,9 +43,9 @@ def fingerprints() -> dict[str, str]:
 
 def remove_former_builds() -> None:
     """Were the compiler to fail now, an extension of an older source would pass for a new one."""
-    for path in SOURCES.values():
-        source = ROOT / path
-        for extension in source.parent.glob(f"{source.stem}*.so"):
+    stems = [ROOT / path for path in SOURCES.values()] + [ROOT / "src" / "anabranch_hot__mypyc"]
+    for stem in stems:
+        for extension in stem.parent.glob(f"{stem.stem}.*.so"):
             extension.unlink()
 
 
@@ -55,11 +55,13 @@ def extensions() -> list[Any]:
         return []
     from mypyc.build import mypycify
 
-    built: list[Any] = []
-    for path in SOURCES.values():
-        # One call each: modules compiled together would share a library, and one that does not
-        # compile would take the others with it.
-        built += mypycify(["--config-file=pyproject.toml", path], opt_level="3")
+    # One group: modules compiled together call each other in C. The price is that they are
+    # replaced by their sources all together, which build_mode does anyway.
+    built: list[Any] = mypycify(
+        ["--config-file=pyproject.toml", *SOURCES.values()],
+        opt_level="3",
+        group_name="anabranch_hot",
+    )
     for extension in built:
         extension.optional = True
     return built

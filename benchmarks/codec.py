@@ -21,7 +21,7 @@ from collections.abc import Callable
 from crc32c import crc32c
 from librt.strings import BytesWriter
 
-from anabranch.protocol import batch_codec, wire_codec, wire_pb2
+from anabranch.protocol import batch_codec, wire_codec, wire_pb2, wire_writer
 from anabranch.protocol.commands import encode_command_frame
 from anabranch.protocol.entries import build_entry
 from anabranch.runtime import build_mode
@@ -96,14 +96,14 @@ def scan_receipts() -> int:
 
 def write_receipts() -> int:
     out = BytesWriter()
-    wire_codec.write_receipts(out, STORED, 12345, 20_000)
+    wire_writer.write_receipts(out, STORED, 12345, 20_000)
     out.getvalue()
     return len(STORED)
 
 
 def write_deliveries() -> int:
     out = BytesWriter()
-    wire_codec.write_deliveries(out, 7, 12345, 20_000, -1, BODIES)
+    wire_writer.write_deliveries(out, 7, 12345, 20_000, -1, BODIES)
     out.getvalue()
     return len(BODIES)
 

@@ -26,9 +26,10 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=["anabranch", "tests"]):
-        from anabranch.protocol import batch_codec, wire_codec
+        from anabranch.protocol import batch_codec, varints, wire_codec
         from tests.fuzz.protocol_readers import one_input
     instrument(batch_codec)
+    instrument(varints)
     instrument(wire_codec)
     atheris.Setup(sys.argv, one_input)
     atheris.Fuzz()

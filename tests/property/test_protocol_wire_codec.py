@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
 from anabranch.errors import RemoteProtocolError
-from anabranch.protocol import odd_frames, wire_codec, wire_pb2
+from anabranch.protocol import odd_frames, varints, wire_codec, wire_pb2, wire_writer
 from anabranch.protocol.commands import Kind, kind_of, parse_command
 from anabranch.protocol.entries import build_entry
 from anabranch.protocol.frames import encode_frame, split_frame
@@ -218,7 +218,7 @@ def test_protobuf_reads_the_receipts_we_write(
     producer: int, sequence: int, highest: int, ledger: int, entry: int
 ) -> None:
     out = BytesWriter()
-    wire_codec.write_receipt(out, producer, sequence, highest, ledger, entry)
+    wire_writer.write_receipt(out, producer, sequence, highest, ledger, entry)
     receipt = odd_frames.receipt_of(read_back(out))
     assert facts(receipt) == (
         (producer, sequence, highest),
@@ -237,9 +237,11 @@ def test_receipts_of_a_run_are_the_receipts_of_each(
         send = Send()
         send.producer_id, send.sequence_id, send.highest_sequence_id = producer, sequence, highest
         sends.append(send)
-        wire_codec.write_receipt(expected, producer, sequence, highest, ledger, first_entry + index)
+        wire_writer.write_receipt(
+            expected, producer, sequence, highest, ledger, first_entry + index
+        )
     out = BytesWriter()
-    wire_codec.write_receipts(out, sends, ledger, first_entry)
+    wire_writer.write_receipts(out, sends, ledger, first_entry)
     assert out.getvalue() == expected.getvalue()
 
 
@@ -249,9 +251,9 @@ def test_deliveries_of_a_run_are_the_deliveries_of_each(
     consumer: int, ledger: int, first_entry: int, bodies: list[bytes]
 ) -> None:
     out, expected = BytesWriter(), BytesWriter()
-    wire_codec.write_deliveries(out, consumer, ledger, first_entry, 3, bodies)
+    wire_writer.write_deliveries(out, consumer, ledger, first_entry, 3, bodies)
     for index, body in enumerate(bodies):
-        wire_codec.write_delivery_header(
+        wire_writer.write_delivery_header(
             expected, consumer, ledger, first_entry + index, 3, 0, None, -1, len(body)
         )
         expected.write(body)
@@ -271,7 +273,7 @@ def test_protobuf_reads_the_deliveries_we_write(
     epoch: int,
 ) -> None:
     out = BytesWriter()
-    wire_codec.write_delivery_header(
+    wire_writer.write_delivery_header(
         out, consumer, ledger, entry, partition, redeliveries, words, epoch, 30
     )
     command = read_back(out, 30)
@@ -303,7 +305,7 @@ def test_protobuf_reads_the_sends_we_write(
         wire_pb2.MessageMetadata(producer_name="p", sequence_id=1, publish_time=2), b"x"
     )
     out = BytesWriter()
-    wire_codec.write_send_header(out, send, len(entry))
+    wire_writer.write_send_header(out, send, len(entry))
     read = read_slow(out.getvalue() + entry)
     assert facts(read)[8:] == facts(send)[8:]
 
@@ -312,7 +314,7 @@ def test_protobuf_reads_the_sends_we_write(
 @MANY
 def test_protobuf_reads_the_flows_we_write(consumer: int, permits: int) -> None:
     out = BytesWriter()
-    wire_codec.write_flow(out, consumer, permits)
+    wire_writer.write_flow(out, consumer, permits)
     assert facts(odd_frames.flow_of(read_back(out))) == (consumer, permits)
 
 
@@ -335,7 +337,7 @@ def test_protobuf_reads_the_acks_we_write(
     if request_id is not None:
         ack.has_request_id, ack.request_id = True, request_id
     out = BytesWriter()
-    wire_codec.write_ack(out, ack)
+    wire_writer.write_ack(out, ack)
     assert facts(odd_frames.ack_of(read_back(out))) == facts(ack)
     assert kind_of(read_back(out)) == Kind.ACK
 
@@ -344,11 +346,11 @@ def test_protobuf_reads_the_acks_we_write(
 @MANY
 def test_a_number_survives_the_way_out_and_in(value: int) -> None:
     out = BytesWriter()
-    wire_codec.write_varint(out, value)
+    varints.write_varint(out, value)
     encoded = out.getvalue()
-    assert len(encoded) == wire_codec.varint_size(value)
+    assert len(encoded) == varints.varint_size(value)
     assert encoded == varint(value)
-    assert wire_codec.read_varint(encoded, 0, len(encoded)) == (value, len(encoded))
+    assert varints.read_varint(encoded, 0, len(encoded)) == (value, len(encoded))
 
 
 def test_values_say_who_they_are() -> None:

@@ -1,8 +1,7 @@
 """Messages in and out of a batch.
 
 A hot module: mypyc compiles it, and the same source runs interpreted. It takes real `bytes` and
-knows neither protobuf nor sockets. Its few lines for reading numbers repeat wire_codec's, because
-compiled modules call each other as slowly as Python does.
+knows neither protobuf nor sockets.
 
 The payload of a batch, before it is compressed, is for each message
 
@@ -15,15 +14,11 @@ when they are asked for, since many consumers look at one of the two only.
 
 from __future__ import annotations
 
-from typing import Final
-
 from librt.strings import BytesWriter, read_i32_be, write_i32_be
 from mypy_extensions import i64, u8
 
 from anabranch.errors import RemoteProtocolError
-
-_I64_MIN: Final = -0x7FFFFFFFFFFFFFFF - 1
-_U32_MAX: Final = 0xFFFFFFFF
+from anabranch.protocol.varints import U32_MAX, read_u32, read_varint, varint_size, write_field
 
 
 class BatchMessage:
@@ -161,7 +156,7 @@ def _scan_metadata(data: bytes, pos: i64, end: i64, message: BatchMessage) -> No
 def _set_number(message: BatchMessage, tag: i64, value: i64) -> None:
     if tag == 0x18:
         # An int32: only the low half counts, and its sign.
-        value &= _U32_MAX
+        value &= U32_MAX
         message._payload_size = value if value <= 0x7FFFFFFF else -1
     elif tag == 0x28:
         message.event_time_ms = value
@@ -237,34 +232,22 @@ def _read_pair(data: bytes, pos: i64, end: i64) -> tuple[str, str]:
 
 def _read_varint(data: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
     """The number at `pos`, signed, and the position behind it."""
-    value: i64 = 0
-    shift: i64 = 0
-    while pos < end:
-        byte: i64 = data[pos]
-        pos += 1
-        if shift == 63:  # the tenth byte has room for the sign and nothing else
-            if byte > 1:
-                raise _malformed(pos)
-            return (value | _I64_MIN if byte == 1 else value), pos
-        if byte < 0x80:
-            return value | (byte << shift), pos
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    raise _malformed(pos)
+    value: i64
+    behind: i64
+    value, behind = read_varint(data, pos, end)
+    if behind < 0:
+        raise _malformed(pos)
+    return value, behind
 
 
 def _read_u32(data: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
-    """A tag or a length: like _read_varint, but five bytes at most."""
-    if pos < end:
-        byte: i64 = data[pos]
-        if byte < 0x80:  # nearly always
-            return byte, pos + 1
-    limit: i64 = pos + 5
+    """A tag or a length."""
     value: i64
-    value, pos = _read_varint(data, pos, end if end < limit else limit)
-    if value > _U32_MAX:
+    behind: i64
+    value, behind = read_u32(data, pos, end)
+    if behind < 0:
         raise _malformed(pos)
-    return value, pos
+    return value, behind
 
 
 def _skip_fixed(pos: i64, wire_type: i64) -> i64:
@@ -298,19 +281,19 @@ def write_message(
     if properties or event_time_ms != 0 or ordering_key is not None or is_null_value:
         rare = _encode_rare_fields(properties, event_time_ms, ordering_key, is_null_value)
     key_bytes = key.encode() if key is not None else b""
-    size: i64 = 2 + _varint_size(len(payload)) + _varint_size(sequence_id) + len(rare)
+    size: i64 = 2 + varint_size(len(payload)) + varint_size(sequence_id) + len(rare)
     if key is not None:
-        size += 1 + _varint_size(len(key_bytes)) + len(key_bytes)
+        size += 1 + varint_size(len(key_bytes)) + len(key_bytes)
     if is_key_base64:
         size += 2
     word: int = size
     write_i32_be(out, word)
     if key is not None:
         _write_bytes(out, 0x12, key_bytes)
-    _write_number(out, 0x18, len(payload))
+    write_field(out, 0x18, len(payload))
     if is_key_base64:
         out.write(b"\x30\x01")
-    _write_number(out, 0x40, sequence_id)
+    write_field(out, 0x40, sequence_id)
     if rare:
         out.write(rare)
     out.write(payload)
@@ -330,7 +313,7 @@ def _encode_rare_fields(
             _write_bytes(pair, 0x12, value.encode())
             _write_bytes(out, 0x0A, pair.getvalue())
     if event_time_ms != 0:
-        _write_number(out, 0x28, event_time_ms)
+        write_field(out, 0x28, event_time_ms)
     if ordering_key is not None:
         _write_bytes(out, 0x3A, ordering_key)
     if is_null_value:
@@ -339,40 +322,5 @@ def _encode_rare_fields(
 
 
 def _write_bytes(out: BytesWriter, tag: u8, data: bytes) -> None:
-    _write_number(out, tag, len(data))
+    write_field(out, tag, len(data))
     out.write(data)
-
-
-def _short_varint(value: int) -> bytes:
-    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80, value >> 7])
-
-
-# Numbers of one or two bytes, ready made: interpreted, one look-up is cheaper than any loop.
-_SHORT: Final = [_short_varint(value) for value in range(1 << 14)]
-
-
-def _write_number(out: BytesWriter, tag: u8, value: i64) -> None:
-    out.append(tag)
-    if value >= 0 and value < 16384:
-        out.write(_SHORT[value])
-        return
-    count: i64 = _varint_size(value) - 1
-    while count > 0:
-        low: int = (value & 0x7F) | 0x80
-        byte: u8 = low
-        out.append(byte)
-        value >>= 7
-        count -= 1
-    low = value & 0x7F if value >= 0 else 1  # the tenth byte of a negative number is its sign
-    byte = low
-    out.append(byte)
-
-
-def _varint_size(value: i64) -> i64:
-    if value < 0:
-        return 10
-    size: i64 = 1
-    while value >= 0x80:
-        value >>= 7
-        size += 1
-    return size

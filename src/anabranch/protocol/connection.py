@@ -26,7 +26,7 @@ from typing import NamedTuple, TypeAlias
 from google.protobuf.message import Message
 
 from anabranch.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from anabranch.protocol import odd_frames, wire_codec, wire_pb2
+from anabranch.protocol import odd_frames, wire_codec, wire_pb2, wire_writer
 from anabranch.protocol.commands import (
     Command,
     Kind,
@@ -255,14 +255,14 @@ class Connection:
         self, producer_id: int, sequence_id: int, highest_sequence_id: int, ledger: int, entry: int
     ) -> None:
         self._require_open(Kind.SEND_RECEIPT, 0)
-        wire_codec.write_receipt(
+        wire_writer.write_receipt(
             self.out.writer, producer_id, sequence_id, highest_sequence_id, ledger, entry
         )
 
     def send_receipts(self, sends: list[Send], ledger: int, first_entry: int) -> None:
         """The receipts of a run that was stored one entry behind the other."""
         self._require_open(Kind.SEND_RECEIPT, 0)
-        wire_codec.write_receipts(self.out.writer, sends, ledger, first_entry)
+        wire_writer.write_receipts(self.out.writer, sends, ledger, first_entry)
 
     def send_deliveries(
         self,
@@ -277,7 +277,7 @@ class Connection:
         small = [body for body in bodies if isinstance(body, bytes) and len(body) < BY_REFERENCE]
         if len(small) == len(bodies):
             self._require_open(Kind.MESSAGE, 0)
-            wire_codec.write_deliveries(
+            wire_writer.write_deliveries(
                 self.out.writer, consumer_id, ledger, first_entry, partition, small
             )
             return
@@ -297,7 +297,7 @@ class Connection:
         consumer_epoch: int = -1,
     ) -> None:
         self._require_open(Kind.MESSAGE, len(body))
-        wire_codec.write_delivery_header(
+        wire_writer.write_delivery_header(
             self.out.writer,
             consumer_id,
             ledger,
@@ -313,16 +313,16 @@ class Connection:
     def send_entry(self, send: Send, body: Buffer) -> None:
         """Queue a SEND: the header that `send` describes, and the entry."""
         self._require_open(Kind.SEND, len(body))
-        wire_codec.write_send_header(self.out.writer, send, len(body))
+        wire_writer.write_send_header(self.out.writer, send, len(body))
         self.out.write_entry(body)
 
     def send_flow(self, consumer_id: int, permits: int) -> None:
         self._require_open(Kind.FLOW, 0)
-        wire_codec.write_flow(self.out.writer, consumer_id, permits)
+        wire_writer.write_flow(self.out.writer, consumer_id, permits)
 
     def send_ack(self, ack: Ack) -> None:
         self._require_open(Kind.ACK, 0)
-        wire_codec.write_ack(self.out.writer, ack)
+        wire_writer.write_ack(self.out.writer, ack)
 
     def send_encoded(self, frames: bytes) -> None:
         """Queue frames that wire_codec wrote earlier: receipts that waited for a commit."""

@@ -1,5 +1,6 @@
-"""The five commands that carry the data, read and written by hand: SEND, SEND_RECEIPT, MESSAGE,
-FLOW and ACK.
+"""The five commands that carry the data, read by hand: SEND, SEND_RECEIPT, MESSAGE, FLOW and ACK.
+
+wire_writer writes them.
 
 A hot module: mypyc compiles it, and the same source runs interpreted. It takes real `bytes` and
 knows neither protobuf nor sockets. Reading and writing share one file because they share its
@@ -34,8 +35,10 @@ from __future__ import annotations
 from typing import Final
 
 from crc32c import crc32c
-from librt.strings import BytesWriter, read_i32_be, write_i32_be
-from mypy_extensions import i64, u8
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from anabranch.protocol.varints import U32_MAX, read_u32, read_varint, skip_field
 
 SEND: Final = 6
 SEND_RECEIPT: Final = 7
@@ -43,10 +46,8 @@ MESSAGE: Final = 9
 ACK: Final = 10
 FLOW: Final = 11
 
-I64_MIN: Final = -0x7FFFFFFFFFFFFFFF - 1
 I32_MIN: Final = -0x80000000
 I32_MAX: Final = 0x7FFFFFFF
-U32_MAX: Final = 0xFFFFFFFF
 
 # Below this a slice costs less than a memoryview; the checksum needs one of the two.
 _SMALL_BODY: Final = 4096
@@ -164,58 +165,10 @@ class Flow:
 # ---- reading: fields ---------------------------------------------------------------------------
 
 
-def read_varint(data: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
-    """The number at `pos` and the position behind it, which is -1 if it is cut off or overlong."""
-    value: i64 = 0
-    shift: i64 = 0
-    while pos < end:
-        byte: i64 = data[pos]
-        pos += 1
-        if shift == 63:  # the tenth byte has room for the sign and nothing else
-            if byte > 1:
-                return 0, -1
-            return (value | I64_MIN if byte == 1 else value), pos
-        if byte < 0x80:
-            return value | (byte << shift), pos
-        value |= (byte & 0x7F) << shift
-        shift += 7
-    return 0, -1
-
-
-def _read_u32(data: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
-    """Like read_varint, for tags and lengths: five bytes at most, or protobuf calls it corrupt."""
-    value: i64
-    if pos < end:
-        value = data[pos]
-        if value < 0x80:
-            return value, pos + 1
-    limit: i64 = pos + 5
-    value, pos = read_varint(data, pos, end if end < limit else limit)
-    return (value, pos) if value <= U32_MAX else (0, -1)
-
-
-def skip_field(data: bytes, pos: i64, end: i64, wire_type: i64) -> i64:
-    """The position behind a field's value, -1 if that is not inside. Groups are not followed."""
-    length: i64
-    if wire_type == 0:
-        length, pos = read_varint(data, pos, end)
-        return pos
-    if wire_type == 2:
-        length, pos = _read_u32(data, pos, end)
-        return pos + length if pos >= 0 and length <= end - pos else -1
-    if wire_type == 1:
-        pos += 8
-    elif wire_type == 5:
-        pos += 4
-    else:
-        return -1
-    return pos if pos <= end else -1
-
-
 def _skip_unknown(data: bytes, pos: i64, end: i64, last_known: i64) -> i64:
     """Skip the field whose tag is at `pos`, if its number is above `last_known`; else -1 (odd)."""
     tag: i64
-    tag, pos = _read_u32(data, pos, end)
+    tag, pos = read_u32(data, pos, end)
     if pos < 0 or (tag >> 3) <= last_known:
         return -1
     return skip_field(data, pos, end, tag & 7)
@@ -235,7 +188,7 @@ def _command_of(data: bytes, pos: i64, frame_end: i64, kind: i64) -> tuple[i64, 
     if data[pos] != 8 or data[pos + 1] != kind or data[pos + 2] != (kind << 3 | 2):
         return -1, -1
     length: i64
-    length, pos = _read_u32(data, pos + 3, end)
+    length, pos = read_u32(data, pos + 3, end)
     if pos < 0 or length != end - pos:
         return -1, -1
     return pos, end
@@ -280,7 +233,7 @@ def _scan_metadata(data: bytes, pos: i64, end: i64, view: EntryView) -> bool:  #
             if size < 0x80:
                 pos += 1
             else:
-                size, pos = _read_u32(data, pos, end)
+                size, pos = read_u32(data, pos, end)
             if pos < 0 or size > end - pos or tag == 0x12 or tag == 0x1A or tag == 0x5A:
                 return False
             pos += size
@@ -305,7 +258,7 @@ def _scan_metadata(data: bytes, pos: i64, end: i64, view: EntryView) -> bool:  #
 
 def _skip_metadata_field(data: bytes, pos: i64, end: i64) -> i64:
     tag: i64
-    tag, pos = _read_u32(data, pos, end)
+    tag, pos = read_u32(data, pos, end)
     number: i64 = tag >> 3
     # 1, 2, 3 and 11 are the ones we want: here they come under another wire type.
     if pos < 0 or number <= 3 or number == 11:
@@ -404,7 +357,7 @@ def _set_id_field(found: WireId, tag: i64, value: i64) -> bool:
 def _nested_end(data: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
     """Where a nested message whose length is at `pos` begins and ends; (-1, -1) if not inside."""
     length: i64
-    length, pos = _read_u32(data, pos, end)
+    length, pos = read_u32(data, pos, end)
     if pos < 0 or length > end - pos:
         return -1, -1
     return pos, pos + length
@@ -690,244 +643,3 @@ def _set_ack_field(ack: Ack, tag: i64, value: i64) -> i64:
     else:
         return 4
     return 0
-
-
-# ---- writing -----------------------------------------------------------------------------------
-
-
-def _varint_bytes(value: int) -> bytes:
-    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80, value >> 7])
-
-
-# Numbers of one or two bytes, ready made: interpreted, one look-up is cheaper than any loop.
-_SHORT: Final = [_varint_bytes(value) for value in range(1 << 14)]
-
-
-def write_varint(out: BytesWriter, value: i64) -> None:
-    if value >= 0 and value < 16384:
-        out.write(_SHORT[value])
-        return
-    count: i64 = varint_size(value) - 1
-    while count > 0:
-        low: int = (value & 0x7F) | 0x80
-        byte: u8 = low
-        out.append(byte)
-        value >>= 7
-        count -= 1
-    low = value & 0x7F if value >= 0 else 1  # the tenth byte of a negative number is its sign
-    byte = low
-    out.append(byte)
-
-
-def varint_size(value: i64) -> i64:
-    if value < 0:
-        return 10
-    size: i64 = 1
-    while value >= 0x80:
-        value >>= 7
-        size += 1
-    return size
-
-
-def _write_u32(out: BytesWriter, value: i64) -> None:
-    word: int = value
-    write_i32_be(out, word)
-
-
-def _write_field(out: BytesWriter, tag: u8, value: i64) -> None:
-    out.append(tag)
-    write_varint(out, value)
-
-
-def _write_command(out: BytesWriter, kind: i64, size: i64, entry_size: i64) -> None:
-    """Everything before the fields of a command whose fields take `size` bytes."""
-    command_size: i64 = 3 + varint_size(size) + size
-    _write_u32(out, 4 + command_size + entry_size)
-    _write_u32(out, command_size)
-    out.append(8)
-    low: int = kind
-    byte: u8 = low
-    out.append(byte)
-    low = kind << 3 | 2
-    byte = low
-    out.append(byte)
-    write_varint(out, size)
-
-
-def write_receipt(
-    out: BytesWriter,
-    producer_id: i64,
-    sequence_id: i64,
-    highest_sequence_id: i64,
-    ledger: i64,
-    entry: i64,
-) -> None:
-    """A whole SEND_RECEIPT frame. `highest_sequence_id` 0 is left out, as it was in the SEND."""
-    id_size: i64 = 2 + varint_size(ledger) + varint_size(entry)
-    size: i64 = 4 + varint_size(producer_id) + varint_size(sequence_id) + id_size
-    if highest_sequence_id != 0:
-        size += 1 + varint_size(highest_sequence_id)
-    _write_command(out, SEND_RECEIPT, size, 0)
-    _write_field(out, 0x08, producer_id)
-    _write_field(out, 0x10, sequence_id)
-    _write_field(out, 0x1A, id_size)
-    _write_field(out, 0x08, ledger)
-    _write_field(out, 0x10, entry)
-    if highest_sequence_id != 0:
-        _write_field(out, 0x20, highest_sequence_id)
-
-
-def write_receipts(out: BytesWriter, sends: list[Send], ledger: i64, first_entry: i64) -> None:
-    """The receipts of sends that were stored one behind the other, from `first_entry` on."""
-    entry: i64 = first_entry
-    for send in sends:
-        write_receipt(
-            out, send.producer_id, send.sequence_id, send.highest_sequence_id, ledger, entry
-        )
-        entry += 1
-
-
-def write_delivery_header(
-    out: BytesWriter,
-    consumer_id: i64,
-    ledger: i64,
-    entry: i64,
-    partition: i64,
-    redelivery_count: i64,
-    ack_set: list[int] | None,
-    consumer_epoch: i64,
-    entry_size: i64,
-) -> None:
-    """A MESSAGE frame up to its entry, which the caller sends next, `entry_size` bytes of it.
-
-    `partition` is always written, since every broker does; `consumer_epoch` -1 is left out.
-    """
-    id_size: i64 = 3 + varint_size(ledger) + varint_size(entry) + varint_size(partition)
-    size: i64 = 2 + varint_size(consumer_id) + varint_size(id_size) + id_size
-    if redelivery_count > 0:
-        size += 1 + varint_size(redelivery_count)
-    if ack_set is not None:
-        size += _words_size(ack_set)
-    if consumer_epoch >= 0:
-        size += 1 + varint_size(consumer_epoch)
-    _write_command(out, MESSAGE, size, entry_size)
-    _write_field(out, 0x08, consumer_id)
-    _write_field(out, 0x12, id_size)
-    _write_field(out, 0x08, ledger)
-    _write_field(out, 0x10, entry)
-    _write_field(out, 0x18, partition)
-    if redelivery_count > 0:
-        _write_field(out, 0x18, redelivery_count)
-    if ack_set is not None:
-        for word in ack_set:
-            _write_field(out, 0x20, word)
-    if consumer_epoch >= 0:
-        _write_field(out, 0x28, consumer_epoch)
-
-
-def write_deliveries(
-    out: BytesWriter,
-    consumer_id: i64,
-    ledger: i64,
-    first_entry: i64,
-    partition: i64,
-    bodies: list[bytes],
-) -> None:
-    """Whole MESSAGE frames for entries that lie one behind the other, delivered the first time."""
-    entry: i64 = first_entry
-    for body in bodies:
-        write_delivery_header(out, consumer_id, ledger, entry, partition, 0, None, -1, len(body))
-        out.write(body)
-        entry += 1
-
-
-def _words_size(ack_set: list[int]) -> i64:
-    size: i64 = 0
-    for word in ack_set:
-        size += 1 + varint_size(word)
-    return size
-
-
-def write_send_header(out: BytesWriter, send: Send, entry_size: i64) -> None:
-    """A SEND frame up to its entry. What has its default value is left out; `source` always is."""
-    size: i64 = 2 + varint_size(send.producer_id) + varint_size(send.sequence_id)
-    if send.num_messages != 1:
-        size += 1 + varint_size(send.num_messages)
-    if send.has_txn:
-        size += 2 + varint_size(send.txn_least) + varint_size(send.txn_most)
-    if send.highest_sequence_id != 0:
-        size += 1 + varint_size(send.highest_sequence_id)
-    size += (2 if send.is_chunk else 0) + (2 if send.is_marker else 0)
-    _write_command(out, SEND, size, entry_size)
-    _write_field(out, 0x08, send.producer_id)
-    _write_field(out, 0x10, send.sequence_id)
-    if send.num_messages != 1:
-        _write_field(out, 0x18, send.num_messages)
-    if send.has_txn:
-        _write_field(out, 0x20, send.txn_least)
-        _write_field(out, 0x28, send.txn_most)
-    if send.highest_sequence_id != 0:
-        _write_field(out, 0x30, send.highest_sequence_id)
-    _write_flags(out, send.is_chunk, send.is_marker)
-
-
-def _write_flags(out: BytesWriter, is_chunk: bool, is_marker: bool) -> None:
-    if is_chunk:
-        out.write(b"\x38\x01")
-    if is_marker:
-        out.write(b"\x40\x01")
-
-
-def write_flow(out: BytesWriter, consumer_id: i64, permits: i64) -> None:
-    """A whole FLOW frame."""
-    _write_command(out, FLOW, 2 + varint_size(consumer_id) + varint_size(permits), 0)
-    _write_field(out, 0x08, consumer_id)
-    _write_field(out, 0x10, permits)
-
-
-def write_ack(out: BytesWriter, ack: Ack) -> None:
-    """A whole ACK frame. Of each id, ledger, entry and ack_set are written: all an ack needs."""
-    size: i64 = 3 + varint_size(ack.consumer_id)
-    for acked in ack.ids:
-        id_size: i64 = _ack_id_size(acked)
-        size += 1 + varint_size(id_size) + id_size
-    size += _ack_options_size(ack)
-    _write_command(out, ACK, size, 0)
-    _write_field(out, 0x08, ack.consumer_id)
-    _write_field(out, 0x10, 1 if ack.is_cumulative else 0)
-    for acked in ack.ids:
-        _write_field(out, 0x1A, _ack_id_size(acked))
-        _write_field(out, 0x08, acked.ledger)
-        _write_field(out, 0x10, acked.entry)
-        if acked.ack_set is not None:
-            for word in acked.ack_set:
-                _write_field(out, 0x28, word)
-    _write_ack_options(out, ack)
-
-
-def _ack_id_size(acked: WireId) -> i64:
-    size: i64 = 2 + varint_size(acked.ledger) + varint_size(acked.entry)
-    if acked.ack_set is not None:
-        size += _words_size(acked.ack_set)
-    return size
-
-
-def _ack_options_size(ack: Ack) -> i64:
-    size: i64 = 0
-    if ack.validation_error >= 0:
-        size += 2
-    if ack.has_txn:
-        size += 2 + varint_size(ack.txn_least) + varint_size(ack.txn_most)
-    if ack.has_request_id:
-        size += 1 + varint_size(ack.request_id)
-    return size
-
-
-def _write_ack_options(out: BytesWriter, ack: Ack) -> None:
-    if ack.validation_error >= 0:
-        _write_field(out, 0x20, ack.validation_error)
-    if ack.has_txn:
-        _write_field(out, 0x30, ack.txn_least)
-        _write_field(out, 0x38, ack.txn_most)
-    if ack.has_request_id:
-        _write_field(out, 0x40, ack.request_id)

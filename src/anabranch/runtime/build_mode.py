@@ -25,7 +25,9 @@ from types import ModuleType
 
 HOT_MODULES = (
     "anabranch.protocol.batch_codec",
+    "anabranch.protocol.varints",
     "anabranch.protocol.wire_codec",
+    "anabranch.protocol.wire_writer",
     "anabranch.storage.record_codec",
     "anabranch.topics.murmur3",
 )
