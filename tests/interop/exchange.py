@@ -41,7 +41,7 @@ def send_all(producer: pulsar.Producer, contents: Iterable[str], **options: Any)
 
 
 def receive(consumer: pulsar.Consumer, count: int, *, is_acked: bool = True) -> list[str]:
-    found = []
+    found: list[str] = []
     for _ in range(count):
         message = consumer.receive(PATIENT_MS)
         found.append(message.data().decode())
@@ -52,7 +52,7 @@ def receive(consumer: pulsar.Consumer, count: int, *, is_acked: bool = True) -> 
 
 def drain(consumer: pulsar.Consumer) -> list[str]:
     """Everything that comes until nothing does, acknowledged."""
-    found = []
+    found: list[str] = []
     while True:
         try:
             message = consumer.receive(QUIET_MS)
