@@ -1,4 +1,4 @@
-"""Arguments in, exit code out."""
+"""The command that runs a broker with everything embedded."""
 
 from __future__ import annotations
 
@@ -13,23 +13,13 @@ from pathlib import Path
 
 import click
 
-import anabranch
 from anabranch.broker.config import Config, load_config
 from anabranch.errors import AnabranchError
 from anabranch.node import start_node
-from anabranch.runtime import build_mode
 from anabranch.runtime.system import system_world
 
 
-@click.group()
-@click.version_option(
-    message=f"anabranch {anabranch.__version__} ({build_mode.loaded_mode()})",
-)
-def main() -> None:
-    """Anabranch: scalable topics for Python and Spark."""
-
-
-@main.command()
+@click.command()
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
