@@ -1,0 +1,184 @@
+"""What the consumers of one subscription got and acknowledged, and what that rules out.
+
+A consumer here is one attachment: from a SUBSCRIBE to the loss of its connection or its close.
+Everything is told by the clients, so what a dead connection still delivers late must not be held
+against the broker. Two attachments that exclude each other are a fault only if both *proved* to
+be attached afterwards: by the receipt of an acknowledgement that they sent later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+from anabranch.protocol import wire_pb2
+from anabranch.topics.positions import EARLIEST, Position
+from tests.simulation.broker.topic_history import Message, TopicHistory
+
+SubType = wire_pb2.CommandSubscribe.SubType
+IN_ORDER = (SubType.Exclusive, SubType.Failover)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@dataclass(eq=False)
+class Attachment:
+    name: str
+    began_at: float  # before the broker could know of it
+    attached_at: float | None = None
+    proved_at: float = -1.0  # it was attached after this moment
+    seen: set[Position] = field(default_factory=set)  # since the broker was to start over
+    again: Counter[Position] = field(default_factory=Counter)  # asked for, not here yet
+    last: Position = EARLIEST
+    held: dict[Position, str] = field(default_factory=dict)  # and its key
+    confirmed: set[Position] = field(default_factory=set)
+    is_over: bool = False  # as far as the client knows
+
+    def start_over(self) -> None:
+        """It asked for everything again, or has just become the active one."""
+        self.seen.clear()
+        self.last = EARLIEST
+
+    def asked_again(self, position: Position) -> None:
+        self.again[position] += 1
+        self.held.pop(position, None)
+
+
+@dataclass
+class Conflict:
+    at: float
+    key: str
+    message: Message
+    both: tuple[Attachment, Attachment]
+
+
+@dataclass
+class SubscriptionHistory:
+    name: str
+    kind: SubType
+    topic: TopicHistory
+    is_created: bool = False
+    attachments: list[Attachment] = field(default_factory=list)
+    delivered: set[bytes] = field(default_factory=set)
+    asked: set[Position] = field(default_factory=set)  # acknowledged at all
+    sure: dict[Position, float] = field(default_factory=dict)  # with a receipt, since when
+    left_bits: dict[Position, int] = field(default_factory=dict)  # of batches, sure too
+    conflicts: list[Conflict] = field(default_factory=list)
+    _first_order: dict[tuple[str, str], Message] = field(default_factory=dict)
+
+    # Attachments
+
+    def begin(self, name: str) -> Attachment:
+        attachment = Attachment(name, now())
+        self.attachments.append(attachment)
+        return attachment
+
+    def attached(self, attachment: Attachment) -> None:
+        self.is_created = True
+        attachment.attached_at = now()
+
+    # Deliveries
+
+    def deliver(
+        self, attachment: Attachment, content: bytes, position: Position, bits: int | None
+    ) -> Message:
+        message = self.topic.see(content, position)
+        self._check_forgotten(attachment, position, bits)
+        self._check_twice(attachment, position)
+        if self.kind in IN_ORDER:
+            assert position > attachment.last, f"{position} came after {attachment.last}"
+        if self.kind == SubType.Key_Shared:
+            self._note_conflicts(attachment, message)
+        if content not in self.delivered:
+            self._check_first(message)
+            self.delivered.add(content)
+        attachment.last = position
+        attachment.seen.add(position)
+        attachment.held[position] = message.key
+        return message
+
+    def _check_forgotten(self, here: Attachment, position: Position, bits: int | None) -> None:
+        since = self.sure.get(position)
+        assert since is None or (since >= here.began_at and position not in here.confirmed), (
+            f"{self.name}: the acknowledgement of {position} was confirmed at {since}, "
+            f"and forgotten: {here.name} of {here.began_at} got it"
+        )
+        left = self.left_bits.get(position)
+        if left is not None and bits is not None and position in here.confirmed:
+            assert not bits & ~left, f"{position}: {bits:b} delivered, {left:b} are left"
+
+    def _check_twice(self, here: Attachment, position: Position) -> None:
+        if position not in here.seen:
+            return
+        assert here.again[position] > 0, f"{self.name}: {here.name} got {position} twice"
+        here.again[position] -= 1
+
+    def _note_conflicts(self, here: Attachment, message: Message) -> None:
+        for other in self.attachments:
+            if other is not here and not other.is_over and message.key in other.held.values():
+                self.conflicts.append(Conflict(now(), message.key, message, (other, here)))
+
+    def _check_first(self, message: Message) -> None:
+        if self.kind == SubType.Shared:
+            return
+        group = (message.producer, message.key if self.kind == SubType.Key_Shared else "")
+        before = self._first_order.get(group)
+        assert before is None or before.sequence < message.sequence, (
+            f"{self.name}: {message} was delivered first after {before}"
+        )
+        self._first_order[group] = message
+
+    # Acknowledgements
+
+    def ask(self, attachment: Attachment, positions: list[Position]) -> None:
+        self.asked.update(positions)
+        for position in positions:
+            attachment.held.pop(position, None)
+
+    def confirm(self, attachment: Attachment, positions: list[Position], sent_at: float) -> None:
+        attachment.proved_at = max(attachment.proved_at, sent_at)
+        attachment.confirmed.update(positions)
+        for position in positions:
+            self.sure.setdefault(position, now())
+
+    def confirm_part(self, attachment: Attachment, position: Position, left: int, sent_at: float) -> None:
+        attachment.proved_at = max(attachment.proved_at, sent_at)
+        self.left_bits[position] = self.left_bits.get(position, -1) & left
+        attachment.confirmed.add(position)
+
+    def up_to(self, position: Position) -> list[Position]:
+        """What a cumulative acknowledgement covers, of what anybody knows."""
+        return [each for each in self.topic.stored if each <= position]
+
+    # The end
+
+    def undelivered(self) -> list[bytes]:
+        return [each for each in self.topic.answered if each not in self.delivered]
+
+    def unacknowledged(self) -> set[Position]:
+        return set(self.topic.stored) - self.asked
+
+    def check_exclusion(self) -> None:
+        for conflict in self.conflicts:
+            assert min(each.proved_at for each in conflict.both) < conflict.at, (
+                f"{self.name}: {[each.name for each in conflict.both]} both hold key "
+                f"{conflict.key} at {conflict.at}, when {conflict.message} comes"
+            )
+        if self.kind == SubType.Exclusive:
+            self._check_one_holder()
+
+    def _check_one_holder(self) -> None:
+        held = [
+            (each.attached_at, each.proved_at, each.name)
+            for each in self.attachments
+            if each.attached_at is not None and each.proved_at > each.attached_at
+        ]
+        held.sort()
+        for (_, end, name), (start, _, other) in zip(held, held[1:], strict=False):
+            assert end <= start, f"{self.name}: {name} until {end} and {other} from {start}"
+
+
+__all__ = ["Attachment", "SubType", "SubscriptionHistory", "now"]
