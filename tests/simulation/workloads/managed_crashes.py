@@ -197,11 +197,15 @@ async def acknowledge(
     there = sorted(history.sure)
     if not there:
         return
-    match random.choice(("some", "some", "cumulative", "seek")):
+    match random.choice(("some", "some", "part", "part", "cumulative", "seek")):
         case "some":
             some = random.sample(there, min(len(there), random.randint(1, 4)))
             mine.ask(some)
             cursor.acknowledge(some)
+        case "part":
+            batch, left = random.choice(there), random.getrandbits(8)
+            mine.ask_part(batch, left)
+            cursor.acknowledge_batch(batch, [left])
         case "cumulative":
             upto = random.choice(there)
             mine.ask(position for position in there if position <= upto)
@@ -211,9 +215,9 @@ async def acknowledge(
             await cursor.seek(mine.seek)
             mine.finish_seek(mine.seek, history.sure)
     if random.random() < 0.6:
-        receipt = set(mine.asked)
+        acked, parts = set(mine.asked), dict(mine.asked_left)
         await cursor.persist()
-        mine.sure |= receipt
+        mine.receive(acked, parts)
 
 
 async def look_after(managed: ManagedLedger, history: ManagedHistory, run: Run) -> None:

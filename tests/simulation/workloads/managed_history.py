@@ -18,6 +18,8 @@ from anabranch.storage.managed_cursors import ManagedCursor
 from anabranch.storage.managed_ledger import ManagedLedger
 from anabranch.topics.positions import EARLIEST, Position
 
+WHOLE_BATCH = 0b1111_1111  # every entry here is a batch of eight
+
 
 @dataclass
 class CursorHistory:
@@ -26,6 +28,9 @@ class CursorHistory:
     asked: set[Position] = field(default_factory=set)  # acknowledged at all
     # Acknowledged at some time, perhaps before a seek went back: a trim under way then may win.
     ever: set[Position] = field(default_factory=set)
+    # Of batches acknowledged in part: the messages left (a bit each), by receipt, and at all.
+    sure_left: dict[Position, int] = field(default_factory=dict)
+    asked_left: dict[Position, int] = field(default_factory=dict)
     seek: Position | None = None  # asked for, and not answered yet
     is_created: bool = False
     delete_asked: bool = False
@@ -39,9 +44,36 @@ class CursorHistory:
             assert not forgotten, f"cursor {self.name} forgot {forgotten}"
             invented = sorted(acked - self.asked)
             assert not invented, f"cursor {self.name} acknowledged {invented} by itself"
+            self._check_batches(cursor, set(there) - acked)
+        self.sure_left = {
+            position: left
+            for position in there
+            if (left := cursor.unacked_bits(position)) is not None
+        }
+        self.asked_left = dict(self.sure_left)
         self.seek = None
         self.sure, self.asked = set(acked), set(acked)
         self.ever |= acked
+
+    def _check_batches(self, cursor: ManagedCursor, there: Collection[Position]) -> None:
+        for position in there:
+            bits = cursor.unacked_bits(position)
+            left = WHOLE_BATCH if bits is None else bits
+            forgotten = left & ~self.sure_left.get(position, WHOLE_BATCH)
+            assert not forgotten, f"cursor {self.name} forgot {forgotten:b} of {position}"
+            invented = self.asked_left.get(position, WHOLE_BATCH) & ~left
+            assert not invented, f"cursor {self.name} acknowledged {invented:b} of {position}"
+
+    def ask_part(self, position: Position, left: int) -> None:
+        self.asked_left[position] = left & self.asked_left.get(position, WHOLE_BATCH)
+        if not self.asked_left[position]:
+            self.ask([position])
+
+    def receive(self, acked: Iterable[Position], left: Mapping[Position, int]) -> None:
+        """A receipt, for what had been asked when it was requested."""
+        self.sure.update(acked)
+        for position, bits in left.items():
+            self.sure_left[position] = bits & self.sure_left.get(position, WHOLE_BATCH)
 
     def ask(self, positions: Iterable[Position]) -> None:
         self.asked.update(positions)
@@ -52,6 +84,8 @@ class CursorHistory:
         self.sure = {each for each in there if each < position}
         self.asked = set(self.sure)
         self.ever |= self.asked
+        self.sure_left.clear()
+        self.asked_left.clear()
 
 
 @dataclass
