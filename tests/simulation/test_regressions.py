@@ -13,12 +13,16 @@ from collections.abc import Callable
 import pytest
 from crc32c import crc32c
 
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, BadVersion
 from anabranch.metadata.sqlite import SqliteTree
 from anabranch.runtime.world import World
 from anabranch.storage.engine_config import EngineConfig
 from anabranch.storage.file_ledger import FileLedgerStore
 from anabranch.storage.ledger import Draft
+from anabranch.storage.managed_ledger import Surroundings, load_managed_ledger
+from anabranch.storage.memory_ledger import MemoryDisk, MemoryLedgerReader, MemoryLedgerStore
+from anabranch.storage.memory_records import MemoryRecords
+from tests.simulation.clock import ProcessClock
 from tests.simulation.machine import Machine
 from tests.simulation.world import SimulatedWorld, run
 
@@ -122,3 +126,41 @@ def test_a_ledgers_sync_that_failed_is_not_asked_for_again(appends: int, syncs: 
 
     for seed in range(10):
         run(seed, scenario)
+
+
+class SlowToOpen(MemoryLedgerStore):
+    """Its process is paused just before it opens a ledger to read."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        super().__init__(disk)
+        self.is_reached = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+
+    async def open(self, ledger: int) -> MemoryLedgerReader:
+        self.is_reached.set()
+        await self.may_go_on.wait()
+        return await super().open(ledger)
+
+
+def test_a_load_that_was_overtaken_is_to_be_repeated_not_told_as_not_found() -> None:
+    """A later owner has replaced the cursor ledger, and deleted the one that the record named."""
+
+    async def scenario(world: SimulatedWorld) -> None:
+        disk, records = MemoryDisk(), MemoryRecords()
+        clock = ProcessClock(world.machine("a").clock, world.loop.time, 0.0)
+
+        def around(store: MemoryLedgerStore, owner: str) -> Surroundings:
+            return Surroundings(store, records, clock, owner)
+
+        first = await load_managed_ledger("topic", around(MemoryLedgerStore(disk), "first"))
+        await first.open_cursor("sub")
+        slow = SlowToOpen(disk)
+        overtaken = asyncio.create_task(load_managed_ledger("topic", around(slow, "slow")))
+        await slow.is_reached.wait()
+        last = await load_managed_ledger("topic", around(MemoryLedgerStore(disk), "last"))
+        await last.open_cursor("another")
+        slow.may_go_on.set()
+        with pytest.raises(BadVersion, match="took it over"):
+            await overtaken
+
+    run(1, scenario)
