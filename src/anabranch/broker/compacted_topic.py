@@ -96,9 +96,8 @@ class CompactedTopic:
         async for entries in self._entries(former, horizon):
             kept += await _write(writer, latest, entries)
         await writer.close()
-        properties = dict(topic.ledger.record.properties)
-        properties[PROPERTY] = str(Compacted(writer.ledger, horizon))
-        await topic.ledger.set_properties(properties)
+        compacted = {PROPERTY: str(Compacted(writer.ledger, horizon))}
+        await topic.ledger.update_properties(lambda properties: {**properties, **compacted})
         cursor.acknowledge_cumulative(horizon)
         await cursor.persist()
         if former is not None:

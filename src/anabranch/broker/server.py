@@ -28,6 +28,9 @@ class ServerLimits:
     max_connections_per_host: int = 0  # 0: no limit
     publish_bytes: int = 16 << 20  # on their way to disk, of one connection
     process_publish_bytes: int = 256 << 20
+    # Not yet taken by their clients, of one connection and of all of them together.
+    write_bytes: int = 4 << 20
+    process_write_bytes: int = 256 << 20
 
 
 @dataclass(slots=True)
@@ -59,8 +62,20 @@ class Broker:
         self._number += 1
         return Session(self, self._number, self.handlers)
 
+    @property
+    def write_limit_bytes(self) -> int:
+        """What each connection may have unsent, so that all of them keep within the whole."""
+        config = self.config
+        # By powers of two, so that a newcomer rarely changes everybody's.
+        connections = 1 << len(self.sessions).bit_length()
+        return min(config.write_bytes, max(config.process_write_bytes // connections, 1 << 14))
+
     def joined(self, session: Session) -> None:
+        before = self.write_limit_bytes
         self.sessions[session.number] = session
+        if self.write_limit_bytes != before:
+            for each in self.sessions.values():
+                each.set_write_limit(self.write_limit_bytes)
         host = session.peer.rpartition(":")[0]
         self._hosts[host] += 1
         config = self.config

@@ -10,16 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
+from anabranch.broker.ack_receipts import AckReceipts
+from anabranch.broker.brakes import Brakes, Reason
 from anabranch.broker.consumer import Consumer
 from anabranch.broker.publish_budget import PublishBudget
 from anabranch.broker.publishing import ProducerHandle
 from anabranch.broker.wire_errors import code_of
-from anabranch.errors import AnabranchError, NotAllowed, RemoteProtocolError
+from anabranch.errors import AnabranchError, NotAllowed, NotReady, RemoteProtocolError
 from anabranch.protocol import wire_pb2
 from anabranch.protocol.commands import Command, kind_name
 from anabranch.protocol.connection import Broken, Connection, Sends
@@ -34,9 +37,16 @@ log = logging.getLogger(__name__)
 NO_REQUEST = 2**64 - 1
 # Sends of a producer that we closed are on their way for a while; so many of those are remembered.
 CLOSED_REMEMBERED = 1000
-# Requests of one connection under way at once; more than any client asks for in earnest.
-MAX_REQUESTS = 5000
-WRITE_BUFFER_BYTES = 4 << 20
+# Requests of one connection under way at once, and acknowledgements waiting for their receipt;
+# with more of either it is not read.
+MAX_REQUESTS = 1000
+MAX_RECEIPTS = 5000
+MAX_WATCHES = 1000
+# So much is handed to the transport without waiting for the end of the loop's turn: what all
+# subscriptions of a connection send in one turn must not pile up unseen by `pause_writing`.
+FLUSH_BYTES = 1 << 20
+# How long a connection that we close may take to read our last words.
+LAST_WORDS_SECONDS = 5.0
 
 Handler = Callable[["Session", Any], Awaitable[None] | None]
 
@@ -50,16 +60,25 @@ class Session(asyncio.BufferedProtocol):
         self.connection = Connection(
             Role.SERVER, max_message_size=broker.config.max_message_bytes, scratch=broker.scratch
         )
-        self.producers: dict[int, ProducerHandle | None] = {}  # None: being opened
-        self.consumers: dict[int, Consumer | None] = {}
+        self.producers: dict[int, ProducerHandle] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self._opening: dict[tuple[str, int], asyncio.Task[Any]] = {}
         self.watches: dict[int, Callable[[], None]] = {}
         self.protocol_version = 0
         self.client_version = ""
         self.takes_broker_block = False
         self.peer = "?"
-        self.is_closed = False
+        self.is_closed = False  # from the first moment of the end: nothing more is said
+        self.is_congested = False  # the transport takes no more bytes for now
+        self.brakes = Brakes(self._pause_reading, self._resume_reading)
         self.budget = PublishBudget(
-            broker.budget, broker.config.publish_bytes, self._pause_reading, self._resume_reading
+            broker.budget,
+            broker.config.publish_bytes,
+            lambda: self.brakes.put_on(Reason.BYTES),
+            lambda: self.brakes.release(Reason.BYTES),
+        )
+        self._receipts = AckReceipts(
+            self.send, lambda count: self.brakes.bound(Reason.RECEIPTS, count, MAX_RECEIPTS)
         )
         self._handlers = handlers
         self._transport: asyncio.Transport | None = None
@@ -67,9 +86,9 @@ class Session(asyncio.BufferedProtocol):
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_flush_due = False
         self._is_heard = True  # since the last tick
-        self._is_congested = False
         self._pongs: list[asyncio.Future[None]] = []
         self._tick: asyncio.TimerHandle | None = None
+        self._last_words: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         return f"Session({self.number} {self.peer} {self.client_version!r})"
@@ -79,7 +98,7 @@ class Session(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        self.set_write_limit(self.broker.write_limit_bytes)
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if name else "?"
         self._set_tick()
@@ -91,6 +110,8 @@ class Session(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._is_heard = True
         for event in self.connection.buffer_updated(nbytes):
+            if self.is_closed:
+                return
             match event:
                 case Sends(sends):
                     self._publish(sends)
@@ -114,27 +135,33 @@ class Session(asyncio.BufferedProtocol):
         self._set_congested(False)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+        if self._last_words is not None:
+            self._last_words.cancel()
+        self.broker.left(self)
+
+    def _end(self) -> None:
+        """Let go of everything the client opened. From here on nothing is read or said."""
+        if self.is_closed:
+            return
         self.is_closed = True
         self.connection.state = State.CLOSED
         if self._tick is not None:
             self._tick.cancel()
         for task in self._tasks:
             task.cancel()
+        self._receipts.cancel()
         for close in self.watches.values():
             close()
         self.watches.clear()
-        producers = [each for each in self.producers.values() if each is not None]
-        consumers = [each for each in self.consumers.values() if each is not None]
+        producers, consumers = list(self.producers.values()), list(self.consumers.values())
         self.producers.clear()
         self.consumers.clear()
         for producer in producers:
             producer.topic.remove_producer(producer)
         for consumer in consumers:
             self.detach(consumer)
-        for pong in self._pongs:
-            if not pong.done():
-                pong.set_result(None)
-        self.broker.left(self)
+        self.heard_pong()
 
     # Data
 
@@ -162,26 +189,15 @@ class Session(asyncio.BufferedProtocol):
         consumer = self.consumers.get(ack.consumer_id)
         if consumer is None or consumer.subscription is None:
             return
-        error: AnabranchError | None = None
         try:
             consumer.subscription.acknowledge(consumer, ack)
-        except AnabranchError as refused:
-            error = refused
-        if ack.has_request_id:
-            self._start(self._confirm(consumer, ack, error))
-
-    async def _confirm(self, consumer: Consumer, ack: Ack, error: AnabranchError | None) -> None:
-        response = wire_pb2.CommandAckResponse(
-            consumer_id=ack.consumer_id, request_id=ack.request_id & NO_REQUEST
-        )
-        try:
-            if error is not None:
-                raise error
-            if consumer.subscription is not None:
-                await consumer.subscription.cursor.persist()
-        except AnabranchError as refused:
-            response.error, response.message = code_of(refused), str(refused)
-        self.send(response)
+        except AnabranchError as error:
+            if ack.has_request_id:
+                self._receipts.refuse(ack, error)
+            return
+        # Looked at again: the last acknowledgement of all may have ended the subscription.
+        if ack.has_request_id and consumer.subscription is not None:
+            self._receipts.add(consumer.subscription.cursor, ack)
 
     # Everything else
 
@@ -212,13 +228,14 @@ class Session(asyncio.BufferedProtocol):
         self.flush_soon()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        if len(self._tasks) >= MAX_REQUESTS:
-            work.close()
-            self.abort(f"{MAX_REQUESTS} requests under way at once")
-            return
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._finished)
+        self.brakes.bound(Reason.REQUESTS, len(self._tasks), MAX_REQUESTS)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.brakes.bound(Reason.REQUESTS, len(self._tasks), MAX_REQUESTS)
 
     def _refuse(self, message: Message, error: BaseException) -> None:
         request = getattr(message, "request_id", None)
@@ -240,25 +257,62 @@ class Session(asyncio.BufferedProtocol):
         self.send(wire_pb2.CommandSuccess(request_id=request_id))
 
     def flush_soon(self) -> None:
-        if not self._is_flush_due:
+        if self.connection.pending_bytes > FLUSH_BYTES:
+            self.flush()
+        elif not self._is_flush_due:
             self._is_flush_due = True
-            asyncio.get_running_loop().call_soon(self.flush)
+            asyncio.get_running_loop().call_soon(self._flush_due)
+
+    def _flush_due(self) -> None:
+        self._is_flush_due = False
+        self.flush()
 
     def flush(self) -> None:
-        self._is_flush_due = False
         if self.connection.pending_bytes and self._transport is not None:
             pieces = self.connection.data_to_send()
             if not self._transport.is_closing():
                 self._transport.writelines(pieces)
 
     def abort(self, reason: str) -> None:
-        """Close at once: the peer broke the rules, or is gone."""
+        """Close: the peer broke the rules, or we stop. It hears what was said so far."""
         if not self.is_closed and self._transport is not None:
             log.info("connection closed session=%r reason=%s", self, reason)
             self.flush()
+            self._end()
             self._transport.close()
+            # A peer that does not read would keep its socket, and our bytes for it, for ever.
+            self._last_words = asyncio.get_running_loop().call_later(
+                LAST_WORDS_SECONDS, self._transport.abort
+            )
 
-    # Producers and consumers closed by us
+    def cut(self, reason: str) -> None:
+        """The peer is gone: nobody hears any last words."""
+        if self._transport is not None:
+            log.info("connection cut session=%r reason=%s", self, reason)
+            self._end()
+            self._transport.abort()
+
+    # Producers and consumers: opened by the client, closed by us
+
+    @contextmanager
+    def opening(self, kind: str, number: int) -> Iterator[None]:
+        """Around the opening of a producer or consumer, which takes a while and happens once."""
+        task = asyncio.current_task()
+        assert task is not None
+        if (kind, number) in self._opening:
+            raise NotReady(f"{kind} {number} is being opened already")
+        self._opening[kind, number] = task
+        try:
+            yield
+        finally:
+            if self._opening.get((kind, number)) is task:
+                del self._opening[kind, number]
+
+    def give_up_opening(self, kind: str, number: int) -> None:
+        """Its client closed it before it was open."""
+        task = self._opening.pop((kind, number), None)
+        if task is not None:
+            task.cancel()
 
     def close_producer(self, producer: ProducerHandle) -> None:
         if self.producers.pop(producer.id, None) is not None:
@@ -287,6 +341,8 @@ class Session(asyncio.BufferedProtocol):
         """Ask, and wait for any sign of life."""
         if self.is_closed:
             return False
+        if self.brakes.are_on:
+            return True  # it may well talk: we are not listening
         pong: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pongs.append(pong)
         self.send(wire_pb2.CommandPing())
@@ -295,6 +351,9 @@ class Session(asyncio.BufferedProtocol):
                 await pong
         except TimeoutError:
             return False
+        finally:
+            if pong in self._pongs:
+                self._pongs.remove(pong)
         return not self.is_closed
 
     def heard_pong(self) -> None:
@@ -311,25 +370,30 @@ class Session(asyncio.BufferedProtocol):
         if self.connection.state is not State.OPEN:
             self.abort("no handshake in time")
             return
-        if not self._is_heard:
-            self.abort("nothing heard since the last ping")
+        if not self._is_heard and not self.brakes.are_on:
+            self.cut("nothing heard since the last ping")
             return
         self._is_heard = False
         self.send(wire_pb2.CommandPing())
         self._set_tick()
 
     def _pause_reading(self) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
+        # What was said while we did not listen is still to be heard.
+        self._is_heard = True
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
+    def set_write_limit(self, limit_bytes: int) -> None:
+        if self._transport is not None:
+            self._transport.set_write_buffer_limits(high=limit_bytes)
+
     def _set_congested(self, is_congested: bool) -> None:
-        self._is_congested = is_congested
+        self.is_congested = is_congested
         for consumer in self.consumers.values():
-            if consumer is not None:
-                consumer.receiver.is_paused = is_congested
-                if not is_congested and consumer.subscription is not None:
-                    consumer.subscription.wake()
+            consumer.receiver.is_paused = is_congested
+            if not is_congested and consumer.subscription is not None:
+                consumer.subscription.wake()

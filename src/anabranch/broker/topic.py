@@ -30,6 +30,7 @@ from anabranch.broker.rates import RateMeter
 from anabranch.broker.subscription import Subscription
 from anabranch.errors import (
     NotAllowed,
+    NotReady,
     ProducerBusy,
     ProducerFenced,
     Sealed,
@@ -84,6 +85,7 @@ class Topic:
             max_producers=policies.max_producers_per_topic,
         )
         self._consumer_ids = 0
+        self._is_ended = False
         self._admission = asyncio.Lock()
         self._policy_change = asyncio.Lock()
         self._promotions: dict[tuple[int, int], asyncio.Future[Producer]] = {}
@@ -111,6 +113,15 @@ class Topic:
             elif self.deduplication is None:
                 self.deduplication = await DeduplicationLog.load(self)
 
+    def require_serving(self, subscription: Subscription | None = None) -> None:
+        """NotReady if it, or the subscription, ended while its caller waited for something."""
+        if self._is_ended:
+            raise NotReady(f"{self.name} was unloaded; look it up again")
+        if subscription is not None and self.subscriptions.get(subscription.name) is not (
+            subscription
+        ):
+            raise NotReady(f"{subscription.title} was deleted meanwhile; subscribe again")
+
     @property
     def topic_epoch(self) -> int | None:
         """Of the last producer that had the topic for itself; None if there was none."""
@@ -137,6 +148,7 @@ class Topic:
             raise Sealed(f"{self.name} is sealed at {self.ledger.last_confirmed}")
         check_producer(self)
         async with self._admission:
+            self.require_serving()
             return await self._admit(handle)
 
     async def _admit(
@@ -151,7 +163,7 @@ class Topic:
                     "pick another name"
                 )
             if holder is not None:
-                holder.session.abort("its producer's name was taken over")
+                holder.session.cut("its producer's name was taken over")
                 self.remove_producer(holder)
             decision = self._roster.admit(handle.producer)
         match decision:
@@ -170,6 +182,9 @@ class Topic:
 
     async def _enter(self, handle: ProducerHandle, accepted: Accepted) -> None:
         handle.producer = accepted.producer
+        former = self.producers.get(handle.producer.key)
+        if former is not None and former is not handle:
+            former.close()  # an earlier attempt of the same client; it sends all of it again
         self.producers[handle.producer.key] = handle
         if accepted.is_epoch_new:
             await self.save_epoch(accepted.producer)
@@ -183,9 +198,14 @@ class Topic:
 
     async def save_epoch(self, holder: Producer) -> None:
         """Before anybody hears that it has the topic for itself."""
-        properties = dict(self.ledger.record.properties)
-        properties[EPOCH_PROPERTY] = str(holder.topic_epoch)
-        await self.ledger.set_properties(properties)
+        epoch = holder.topic_epoch or 0
+
+        def raised(properties: Mapping[str, str]) -> dict[str, str]:
+            # Two holders may be saved at once, and the earlier one last.
+            known = int(properties.get(EPOCH_PROPERTY, 0))
+            return {**properties, EPOCH_PROPERTY: str(max(epoch, known))}
+
+        await self.ledger.update_properties(raised)
 
     def _evict(self, producer: Producer, reason: str) -> None:
         handle = self.producers.pop(producer.key, None)
@@ -285,13 +305,14 @@ class Topic:
         cursor = await self.ledger.open_cursor(
             name, start, is_durable=is_durable, properties=properties
         )
+        self.require_serving()
         return self.subscriptions.setdefault(name, Subscription(self, cursor))
 
     async def delete_subscription(self, name: str) -> None:
         subscription = self.subscription(name)
         subscription.disconnect_all()
         subscription.stop()
-        del self.subscriptions[name]
+        self.subscriptions.pop(name, None)
         if subscription.cursor.is_durable:
             await self.ledger.delete_cursor(name)
 
@@ -323,6 +344,7 @@ class Topic:
         return last
 
     def disconnect_all(self) -> None:
+        self._is_ended = True
         for producer in self._roster.clear():
             self._evict(producer, "the topic is being unloaded")
         for subscription in self.subscriptions.values():

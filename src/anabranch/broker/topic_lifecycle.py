@@ -257,4 +257,4 @@ async def change_properties(
         await broker.catalogue.partitioned.update_properties(name, changed)
         return
     topic = await open_one(broker, name)
-    await topic.ledger.set_properties(changed(topic.ledger.record.properties))
+    await topic.ledger.update_properties(changed)

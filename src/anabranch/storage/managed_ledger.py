@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -309,6 +309,14 @@ class ManagedLedger:
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
         await self._keeper.update(lambda record: replace(record, properties=dict(properties)))
+
+    async def update_properties(
+        self, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> None:
+        """What `change` makes of them; it may be called again if another was faster."""
+        await self._keeper.update(
+            lambda record: replace(record, properties=dict(change(record.properties)))
+        )
 
     async def trim(self) -> list[int]:
         """Drop the ledgers that nobody needs any more; their ids."""

@@ -17,7 +17,6 @@ from anabranch.errors import (
     InvalidInput,
     NotAllowed,
     NotFound,
-    NotReady,
     SubscriptionNotFound,
 )
 from anabranch.protocol import wire_pb2
@@ -41,17 +40,11 @@ def _signed(number: int) -> int:
 async def subscribe(session: Session, command: wire_pb2.CommandSubscribe) -> None:
     number = command.consumer_id
     if number in session.consumers:
-        if session.consumers[number] is None:
-            raise NotReady(f"consumer {number} is being opened already")
         session.succeed(command.request_id)
         return
     _check(command)
-    session.consumers[number] = None
-    try:
+    with session.opening("consumer", number):
         await _open(session, command)
-    finally:
-        if session.consumers.get(number, session) is None:
-            del session.consumers[number]
 
 
 def _check(command: wire_pb2.CommandSubscribe) -> None:
@@ -75,12 +68,14 @@ async def _open(session: Session, command: wire_pb2.CommandSubscribe) -> None:
         topic_in_use=bool(topic.producers) or topic.ledger.first_position is not None,
     )
     subscription = await _subscription(session, topic, command)
-    await _make_way(subscription, command)
-    if session.is_closed:
+    try:
+        await _make_way(subscription, command)
+        topic.require_serving(subscription)
+        consumer = _new_consumer(session, topic, command)
+        subscription.attach(consumer, command)
+    except BaseException:
         topic.drop_if_not_durable(subscription)
-        return
-    consumer = _new_consumer(session, topic, command)
-    subscription.attach(consumer, command)
+        raise
     session.consumers[command.consumer_id] = consumer
     session.succeed(command.request_id)
 
@@ -123,7 +118,7 @@ async def _make_way(subscription: Subscription, command: wire_pb2.CommandSubscri
     except ConsumerBusy:
         for holder in list(subscription.consumers.values()):
             if not await holder.session.is_alive(5.0):
-                holder.session.abort("its subscription was taken over")
+                holder.session.cut("its subscription was taken over")
                 subscription.detach(holder)
         subscription.check(command)
     limit = subscription.topic.policies.max_consumers_per_subscription
@@ -143,6 +138,8 @@ def _new_consumer(session: Session, topic: Topic, command: wire_pb2.CommandSubsc
         priority=command.priority_level,
         unacked_limit=topic.policies.max_unacked_per_consumer if is_shared else 0,
     )
+    receiver.is_paused = session.is_congested
+    receiver.is_paused = session.is_congested
     epoch = command.consumer_epoch if command.HasField("consumer_epoch") else NO_EPOCH
     return Consumer(
         session,
@@ -161,6 +158,7 @@ def _attached(session: Session, consumer_id: int) -> tuple[Consumer, Subscriptio
 
 
 def close_consumer(session: Session, command: wire_pb2.CommandCloseConsumer) -> None:
+    session.give_up_opening("consumer", command.consumer_id)
     consumer = session.consumers.pop(command.consumer_id, None)
     if consumer is not None:
         session.detach(consumer)

@@ -11,7 +11,7 @@ from anabranch.broker.schemas.schema_info import encode_version
 from anabranch.broker.schemas.wire_form import schema_from_wire
 from anabranch.broker.session import Handler, Session
 from anabranch.broker.topic import Topic
-from anabranch.errors import EncryptionRequired, NotAllowed, NotReady
+from anabranch.errors import EncryptionRequired, NotAllowed
 from anabranch.protocol import wire_pb2
 from anabranch.topics.names import parse_topic_name
 from anabranch.topics.positions import EARLIEST
@@ -21,18 +21,12 @@ NOTHING_SENT = -1
 
 async def producer(session: Session, command: wire_pb2.CommandProducer) -> None:
     number = command.producer_id
-    if number in session.producers and session.producers[number] is None:
-        raise NotReady(f"producer {number} is being opened already")
     existing = session.producers.get(number)
     if existing is not None and existing.producer.epoch >= command.epoch:
         _succeed(session, command, existing, None)
         return
-    session.producers[number] = None
-    try:
+    with session.opening("producer", number):
         await _open(session, command)
-    finally:
-        if session.producers.get(number, session) is None:
-            del session.producers[number]
 
 
 async def _open(session: Session, command: wire_pb2.CommandProducer) -> None:
@@ -54,14 +48,16 @@ async def _open(session: Session, command: wire_pb2.CommandProducer) -> None:
         ),
         {each.key: each.value for each in command.metadata},
     )
-    _, waiting = await topic.add_producer(handle)
-    if session.is_closed:
+    try:
+        _, waiting = await topic.add_producer(handle)
+        if waiting is not None:
+            _succeed(session, command, handle, version, is_ready=False)
+            await topic.save_epoch(await waiting)
+        topic.require_serving()
+    except BaseException:
+        # Also if the client went away meanwhile: what nobody uses must not keep others out.
         topic.remove_producer(handle)
-        return
-    if waiting is not None:
-        _succeed(session, command, handle, version, is_ready=False)
-        promoted = await waiting
-        await topic.save_epoch(promoted)
+        raise
     session.producers[command.producer_id] = handle
     session.remember_open(command.producer_id)
     _succeed(session, command, handle, version)
@@ -117,6 +113,7 @@ def _succeed(
 
 
 async def close_producer(session: Session, command: wire_pb2.CommandCloseProducer) -> None:
+    session.give_up_opening("producer", command.producer_id)
     handle = session.producers.get(command.producer_id)
     if handle is not None:
         await handle.drain()
