@@ -84,7 +84,8 @@ SUBSCRIPTION_METRICS: Final = (
     Metric("pulsar_subscription_msg_throughput_out", "gauge", "bytes delivered a second"),
     Metric("pulsar_subscription_msg_rate_redeliver", "gauge", "messages asked for again a second"),
     Metric("pulsar_subscription_msg_rate_expired", "gauge", "messages expired a second"),
-    Metric("pulsar_subscription_total_msg_expired", "counter", "messages expired"),
+    # A gauge to upstream, whose name could not be kept for a counter.
+    Metric("pulsar_subscription_total_msg_expired", "gauge", "messages expired"),
     Metric("pulsar_subscription_unacked_messages", "gauge", "delivered and not acknowledged"),
     Metric("pulsar_subscription_blocked_on_unacked_messages", "gauge", "1 if at its limit"),
     Metric("pulsar_subscription_consumers_count", "gauge", "consumers connected"),

@@ -57,7 +57,15 @@ class Topics:
         self.loaded: dict[str, Topic] = {}
 
     async def exists(self, name: TopicName) -> bool:
-        return str(name) in self.loaded or await self._records.load(str(name)) is not None
+        if str(name) in self.loaded:
+            return True
+        await self._ended(str(name))
+        return await self._records.load(str(name)) is not None
+
+    async def _ended(self, key: str) -> None:
+        """Until nothing of it is on its way out: taken over now, it would lose what is."""
+        while key in self._ending:
+            await asyncio.wait([self._ending[key]])
 
     async def get(
         self,
@@ -71,9 +79,7 @@ class Topics:
         topic = self.loaded.get(key)
         if topic is not None and topic.ledger.ended_by is None:
             return topic
-        while key in self._ending:
-            # Taken over now, it would lose what is still on its way to the store.
-            await asyncio.wait([self._ending[key]])
+        await self._ended(key)
         loading = self._loading.get(key)
         if loading is None:
             if not is_created and not await self.exists(name):
