@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from anabranch.broker.deduplication import Deduplication, Verdict
@@ -66,7 +66,10 @@ class Broker:
 
     def unsettled(self) -> list[tuple[int, int]]:
         known = self.stored() | {
-            each for low, high, _ in self.in_flight for each in range(low, high + 1)
+            each
+            for low, high, is_last in self.in_flight
+            for each in range(low, high + 1)
+            if is_last
         }
         return [(low, high) for low, high in self.sent if low not in known]
 
@@ -136,6 +139,7 @@ class Broker:
 
 
 @given(steps)
+@example([("cut", 1), ("refuse", 1), ("send", 1)])
 @settings(max_examples=300, deadline=None)
 def test_no_new_message_is_dropped_and_no_stored_one_admitted(
     steps: list[tuple[object, ...]],
