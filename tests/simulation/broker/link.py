@@ -69,9 +69,7 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self.connection.send(
-            wire_pb2.CommandConnect(client_version="model", protocol_version=21)
-        )
+        self.connection.send(wire_pb2.CommandConnect(client_version="model", protocol_version=21))
         self.flush()
         self._set_tick()
 
@@ -173,7 +171,9 @@ class Link(asyncio.Protocol):
         self._answers[self._request] = answer
         return self._request
 
-    async def request(self, message: Message, *, patience: float | None = PATIENCE_SECONDS) -> Message:
+    async def request(
+        self, message: Message, *, patience: float | None = PATIENCE_SECONDS
+    ) -> Message:
         """The answer; whoever waits too long gives up the whole connection, as clients do."""
         if self.is_lost:
             raise LinkLost

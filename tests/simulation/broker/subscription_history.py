@@ -17,6 +17,7 @@ from anabranch.topics.positions import EARLIEST, Position
 from tests.simulation.broker.topic_history import Message, TopicHistory
 
 SubType = wire_pb2.CommandSubscribe.SubType
+ALL = (1 << 64) - 1  # messages of a batch; there are never more in one
 IN_ORDER = (SubType.Exclusive, SubType.Failover)
 
 
@@ -65,7 +66,8 @@ class SubscriptionHistory:
     delivered: set[bytes] = field(default_factory=set)
     asked: set[Position] = field(default_factory=set)  # acknowledged at all
     sure: dict[Position, float] = field(default_factory=dict)  # with a receipt, since when
-    left_bits: dict[Position, int] = field(default_factory=dict)  # of batches, sure too
+    parts: dict[Position, tuple[int, float]] = field(default_factory=dict)  # bits left, since when
+    asked_parts: dict[Position, int] = field(default_factory=dict)  # bits left, if all arrived
     conflicts: list[Conflict] = field(default_factory=list)
     _first_order: dict[tuple[str, str], Message] = field(default_factory=dict)
 
@@ -106,9 +108,11 @@ class SubscriptionHistory:
             f"{self.name}: the acknowledgement of {position} was confirmed at {since}, "
             f"and forgotten: {here.name} of {here.began_at} got it"
         )
-        left = self.left_bits.get(position)
-        if left is not None and bits is not None and position in here.confirmed:
-            assert not bits & ~left, f"{position}: {bits:b} delivered, {left:b} are left"
+        left, since = self.parts.get(position, (ALL, 0.0))
+        if since < here.began_at or position in here.confirmed:
+            assert not (ALL if bits is None else bits) & ~left, (
+                f"{self.name}: of {position} only {left:b} is left, {here.name} got {bits}"
+            )
 
     def _check_twice(self, here: Attachment, position: Position) -> None:
         if position not in here.seen:
@@ -138,16 +142,23 @@ class SubscriptionHistory:
         for position in positions:
             attachment.held.pop(position, None)
 
+    def ask_part(self, attachment: Attachment, position: Position, left: int) -> None:
+        self.asked_parts[position] = self.asked_parts.get(position, ALL) & left
+        if not self.asked_parts[position]:
+            self.ask(attachment, [position])
+
     def confirm(self, attachment: Attachment, positions: list[Position], sent_at: float) -> None:
         attachment.proved_at = max(attachment.proved_at, sent_at)
         attachment.confirmed.update(positions)
         for position in positions:
             self.sure.setdefault(position, now())
 
-    def confirm_part(self, attachment: Attachment, position: Position, left: int, sent_at: float) -> None:
+    def confirm_part(
+        self, attachment: Attachment, position: Position, left: int, sent_at: float
+    ) -> None:
         attachment.proved_at = max(attachment.proved_at, sent_at)
-        self.left_bits[position] = self.left_bits.get(position, -1) & left
         attachment.confirmed.add(position)
+        self.parts[position] = (self.parts.get(position, (ALL, 0.0))[0] & left, now())
 
     def up_to(self, position: Position) -> list[Position]:
         """What a cumulative acknowledgement covers, of what anybody knows."""

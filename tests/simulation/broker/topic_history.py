@@ -38,7 +38,9 @@ class TopicHistory:
     is_deduplicated: bool = False
     sends: dict[bytes, int] = field(default_factory=dict)  # how often
     messages: dict[bytes, Message] = field(default_factory=dict)
-    answered: dict[bytes, Position | None] = field(default_factory=dict)  # None: a double, somewhere
+    answered: dict[bytes, Position | None] = field(
+        default_factory=dict
+    )  # None: a double, somewhere
     stored: dict[Position, bytes] = field(default_factory=dict)
     places: dict[bytes, set[Position]] = field(default_factory=dict)
 
