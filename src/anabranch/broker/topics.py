@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from anabranch.broker.ledger_records import StoredLedgerRecords
@@ -19,6 +20,7 @@ from anabranch.errors import (
     BadVersion,
     NotAllowed,
     NotFound,
+    NotReady,
     Stale,
     TopicNotFound,
     Unavailable,
@@ -54,6 +56,7 @@ class Topics:
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._policy_changes = 0
+        self._is_closed = False
         self.loaded: dict[str, Topic] = {}
 
     async def exists(self, name: TopicName) -> bool:
@@ -85,12 +88,20 @@ class Topics:
             if not is_created and not await self.exists(name):
                 raise TopicNotFound(f"topic {name} does not exist")
             loading = self._loading.get(key)
+        if self._is_closed:
+            # Clients whose topics were unloaded are still connected, and ask for them at once.
+            raise NotReady(f"topic {name} is not loaded: this broker stops")
         if loading is None:
             loading = self._loading[key] = asyncio.create_task(
                 self._load(name, properties), name=f"load {name}"
             )
-            loading.add_done_callback(lambda _: self._loading.pop(key, None))
+            loading.add_done_callback(partial(self._loaded, key))
         return await asyncio.shield(loading)
+
+    def _loaded(self, key: str, loading: asyncio.Task[Topic]) -> None:
+        self._loading.pop(key, None)
+        if not loading.cancelled():
+            loading.exception()  # whoever asked may be gone: then nobody is told, and need not be
 
     async def _load(self, name: TopicName, properties: Mapping[str, str] | None) -> Topic:
         if name.domain is not Domain.PERSISTENT:
@@ -180,10 +191,12 @@ class Topics:
         )
 
     async def close(self) -> None:
-        for task in list(self._loading.values()):
+        self._is_closed = True
+        loading = list(self._loading.values())
+        for task in loading:
             task.cancel()
-        if self._ending:
-            await asyncio.wait(list(self._ending.values()))
+        if loading or self._ending:
+            await asyncio.wait([*loading, *self._ending.values()])
         topics, self.loaded = list(self.loaded.values()), {}
         for topic in topics:
             try:
