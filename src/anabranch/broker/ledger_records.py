@@ -1,20 +1,27 @@
 """Records of managed ledgers, kept in the metadata store.
 
 Storage declares what it needs (`ManagedLedgerRecords`) and knows no store; this is the one place
-where the two meet. The record lies at its topic's path, the names of its cursors are its children.
+where the two meet. The record lies at its topic's path, the names of its cursors are its children;
+their value is the epoch of the owner that listed them, so that a former one cannot undo it.
 """
 
 from __future__ import annotations
 
-from anabranch.errors import BadVersion, NotFound
+import contextlib
+
+from anabranch.errors import BadVersion, NotFound, Unavailable
 from anabranch.metadata import records
-from anabranch.metadata.store import MetadataStore
+from anabranch.metadata.store import NEW, MetadataStore
 from anabranch.storage.managed_record import (
     ManagedRecord,
     encode_managed_record,
     parse_managed_record,
 )
 from anabranch.topics.names import parse_topic_name
+
+
+# Nobody but a former owner writes these too, and it stops soon.
+ATTEMPTS = 8
 
 
 class StoredLedgerRecords:
@@ -51,17 +58,39 @@ class StoredLedgerRecords:
     async def cursor_names(self, name: str) -> list[str]:
         return sorted(map(records.decode_element, await self._store.children(path_of(name))))
 
-    async def add_cursor_name(self, name: str, cursor: str) -> None:
-        await self._store.put(records.cursor(path_of(name), cursor), b"", None)
+    async def add_cursor_name(self, name: str, cursor: str, epoch: int) -> None:
+        path = records.cursor(path_of(name), cursor)
+        for _ in range(ATTEMPTS):
+            found = await self._store.get(path)
+            if found is not None and _epoch_of(found[0]) >= epoch:
+                return
+            with contextlib.suppress(BadVersion):
+                version = NEW if found is None else found[1].version
+                await self._store.put(path, str(epoch).encode(), version)
+                return
+        raise Unavailable(f"{path} changed {ATTEMPTS} times while it was being listed")
 
-    async def remove_cursor_name(self, name: str, cursor: str) -> None:
-        await self._remove(records.cursor(path_of(name), cursor))
+    async def remove_cursor_name(self, name: str, cursor: str, epoch: int) -> None:
+        path = records.cursor(path_of(name), cursor)
+        for _ in range(ATTEMPTS):
+            found = await self._store.get(path)
+            if found is None or _epoch_of(found[0]) > epoch:
+                return
+            with contextlib.suppress(BadVersion, NotFound):
+                await self._store.delete(path, found[1].version)
+                return
+        raise Unavailable(f"{path} changed {ATTEMPTS} times while it was being removed")
 
     async def _remove(self, path: str) -> None:
         try:
             await self._store.delete(path)
         except NotFound:
             return
+
+
+def _epoch_of(value: bytes) -> int:
+    """The epoch of the owner that listed a cursor."""
+    return int(value) if value.isdigit() else 0
 
 
 def path_of(name: str) -> str:

@@ -150,8 +150,10 @@ class ManagedCursors:
         records: ManagedLedgerRecords,
         tenure: Tenure,
         spans: Callable[[], Spans],
+        epoch: int,
     ) -> None:
         self._ledger_name = ledger_name
+        self._epoch = epoch
         self._log = log
         self._records = records
         self._tenure = tenure
@@ -202,7 +204,7 @@ class ManagedCursors:
         logged = self._log.add(name, Cursor.starting_at(start, self._spans(), properties))
         try:
             await self._log.persist()
-            await self._records.add_cursor_name(self._ledger_name, name)
+            await self._records.add_cursor_name(self._ledger_name, name, self._epoch)
         except BaseException:
             # Not created as far as anybody was told; if it did reach the log, it goes again.
             if not logged.is_deleted:
@@ -219,16 +221,20 @@ class ManagedCursors:
                 self._log.remove(name)
             # Also if it was gone: an earlier deletion may have failed half way.
             await self._log.persist()
-            await self._records.remove_cursor_name(self._ledger_name, name)
+            await self._records.remove_cursor_name(self._ledger_name, name, self._epoch)
 
     async def persist(self) -> None:
         """Return once everything acknowledged before this call, on any of them, is durable."""
         await self._log.persist()
 
     async def mend_names(self) -> None:
-        """Make the list of names say what the log says."""
+        """Make the list of names say what the log says.
+
+        We may have been overtaken since we read the log; names that a later owner listed carry
+        its epoch, and stay.
+        """
         listed = set(await self._records.cursor_names(self._ledger_name))
         for name in sorted(set(self._handles) - listed):
-            await self._records.add_cursor_name(self._ledger_name, name)
+            await self._records.add_cursor_name(self._ledger_name, name, self._epoch)
         for name in sorted(listed - set(self._handles)):
-            await self._records.remove_cursor_name(self._ledger_name, name)
+            await self._records.remove_cursor_name(self._ledger_name, name, self._epoch)

@@ -161,6 +161,7 @@ class ManagedLedger:
             records=around.records,
             tenure=self._tenure,
             spans=spans,
+            epoch=record.epoch,
         )
 
     def __repr__(self) -> str:

@@ -101,12 +101,12 @@ class ManagedLedgerRecords(Protocol):
         """Sorted; readable by anybody, also while the ledger is not loaded."""
         ...
 
-    async def add_cursor_name(self, name: str, cursor: str) -> None:
-        """Idempotent."""
+    async def add_cursor_name(self, name: str, cursor: str, epoch: int) -> None:
+        """By the owner of this epoch. Idempotent."""
         ...
 
-    async def remove_cursor_name(self, name: str, cursor: str) -> None:
-        """Idempotent."""
+    async def remove_cursor_name(self, name: str, cursor: str, epoch: int) -> None:
+        """By the owner of this epoch. Idempotent; what a later owner has listed stays."""
         ...
 
 

@@ -19,7 +19,7 @@ from anabranch.storage.managed_record import (
 class MemoryRecords:
     def __init__(self) -> None:
         self._records: dict[str, tuple[bytes, int]] = {}
-        self._names: dict[str, set[str]] = {}
+        self._names: dict[str, dict[str, int]] = {}  # ledger -> cursor -> epoch of who listed it
         self._last_version = 0
         self._failure_is_applied: bool | None = None
 
@@ -66,10 +66,13 @@ class MemoryRecords:
         await asyncio.sleep(0)
         return sorted(self._names.get(name, ()))
 
-    async def add_cursor_name(self, name: str, cursor: str) -> None:
+    async def add_cursor_name(self, name: str, cursor: str, epoch: int) -> None:
         await asyncio.sleep(0)
-        self._names.setdefault(name, set()).add(cursor)
+        names = self._names.setdefault(name, {})
+        names[cursor] = max(epoch, names.get(cursor, epoch))
 
-    async def remove_cursor_name(self, name: str, cursor: str) -> None:
+    async def remove_cursor_name(self, name: str, cursor: str, epoch: int) -> None:
         await asyncio.sleep(0)
-        self._names.get(name, set()).discard(cursor)
+        names = self._names.get(name, {})
+        if names.get(cursor, epoch) <= epoch:
+            names.pop(cursor, None)

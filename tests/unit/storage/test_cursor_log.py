@@ -290,8 +290,8 @@ def test_names_in_the_store_follow_the_log_after_a_crash_between_the_two() -> No
         managed = await filled(world.process())
         await managed.open_cursor("kept", EARLIEST)
         await managed.unload()
-        await world.records.remove_cursor_name(NAME, "kept")
-        await world.records.add_cursor_name(NAME, "never created")
+        await world.records.remove_cursor_name(NAME, "kept", 1)
+        await world.records.add_cursor_name(NAME, "never created", 1)
         await world.process().load()
         assert await world.records.cursor_names(NAME) == ["kept"]
 

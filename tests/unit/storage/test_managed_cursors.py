@@ -268,3 +268,18 @@ def test_a_cursor_made_on_a_zombie_never_reaches_the_list_of_names() -> None:
         assert await world.records.cursor_names(NAME) == []
 
     run(scenario())
+
+
+def test_an_owner_that_was_overtaken_does_not_unlist_what_its_successor_made() -> None:
+    async def scenario() -> None:
+        world = ManagedWorld()
+        former = await world.process().load()
+        newer = await world.process().load()
+        await newer.open_cursor("sub", EARLIEST)
+        # The former one had read its log before `sub` was made, and mends only now.
+        await former.cursors.mend_names()
+        assert await world.records.cursor_names(NAME) == ["sub"]
+        await newer.delete_cursor("sub")
+        assert await world.records.cursor_names(NAME) == []
+
+    run(scenario())
