@@ -7,6 +7,7 @@ asked for again, or left lying; now and then the consumer closes itself and come
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -63,6 +64,7 @@ class ModelConsumer:
         self._spent = 0
         self._epoch = 0
         self._is_open = False
+        self._news = asyncio.Event()
 
     @property
     def is_attached(self) -> bool:
@@ -101,6 +103,12 @@ class ModelConsumer:
         self.subscription.attached(self._here)
         self._flow(self.manners.permits)
 
+    async def _something_comes(self) -> None:
+        self._news.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.random.random()):
+                await self._news.wait()
+
     def _over(self) -> None:
         if self._here is not None:
             self._here.is_over = True
@@ -111,9 +119,11 @@ class ModelConsumer:
         while not self.is_stopping and self._is_open:
             if link.is_lost:
                 raise LinkLost
-            pause = self.manners.pause_seconds * self.random.random()
-            await asyncio.sleep(pause if self._to_ack else 10 * pause)
-            if self.only_looks or link.is_lost or not self._is_open:
+            if self._to_ack:
+                await asyncio.sleep(self.manners.pause_seconds * self.random.random())
+            else:
+                await self._something_comes()
+            if link.is_lost or not self._is_open:
                 continue
             self._acknowledge_some()
             if self.random.random() < self.manners.close_share:
@@ -139,6 +149,7 @@ class ModelConsumer:
         self._counts[position] = message.count
         self._spend(message.count if bits is None else bits.bit_count())
         self._consider(position)
+        self._news.set()
 
     def became_active(self, is_active: bool) -> None:
         if is_active and self._here is not None:
@@ -147,6 +158,7 @@ class ModelConsumer:
 
     def closed_by_broker(self) -> None:
         self._is_open = False
+        self._news.set()
         self._over()
 
     # What it says
@@ -175,7 +187,8 @@ class ModelConsumer:
             self._to_ack.append(position)
 
     def _ask_again(self, position: Position) -> None:
-        assert self._here is not None and self._link is not None
+        assert self._here is not None
+        assert self._link is not None
         command = wire_pb2.CommandRedeliverUnacknowledgedMessages(consumer_id=self.number)
         if self.subscription.kind in IN_ORDER:
             self._epoch += 1

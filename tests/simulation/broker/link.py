@@ -13,7 +13,8 @@ from typing import Protocol, TypeVar
 from google.protobuf.message import Message
 
 from anabranch.protocol import wire_pb2
-from anabranch.protocol.connection import Broken, Connection, Deliveries, Event, Receipts
+from anabranch.protocol.commands import Command
+from anabranch.protocol.connection import Connection, Deliveries, Event, Receipts
 from anabranch.protocol.handshake import Role
 from anabranch.protocol.wire_codec import Delivery, Receipt
 from anabranch.runtime.world import World
@@ -33,7 +34,7 @@ class LinkLost(Exception):
 
 class RequestRefused(Exception):
     def __init__(self, error: int, message: str) -> None:
-        super().__init__(f"{wire_pb2.ServerError.Name(error)}: {message}")  # type: ignore[arg-type]
+        super().__init__(f"{wire_pb2.ServerError.Name(error)}: {message}")
         self.error = error
 
 
@@ -115,19 +116,23 @@ class Link(asyncio.Protocol):
     def _handle(self, event: Event) -> None:
         match event:
             case Receipts(receipts):
-                for receipt in receipts:
-                    if receipt.producer_id in self.producers:
-                        self.producers[receipt.producer_id].received_receipt(receipt)
+                self._pass_on_receipts(receipts)
             case Deliveries(deliveries):
-                for delivery in deliveries:
-                    if delivery.consumer_id in self.consumers:
-                        self.consumers[delivery.consumer_id].received(delivery)
-            case Broken(error):
-                raise AssertionError(f"the broker broke the protocol: {error}")
-            case wire_codec_command if hasattr(wire_codec_command, "message"):
-                self._handle_command(wire_codec_command.message)
+                self._pass_on_deliveries(deliveries)
+            case Command():
+                self._handle_command(event.message)
             case _:
-                raise AssertionError(f"a broker does not say this: {event}")
+                raise AssertionError(f"the broker broke the protocol: {event}")
+
+    def _pass_on_receipts(self, receipts: list[Receipt]) -> None:
+        for receipt in receipts:
+            if receipt.producer_id in self.producers:
+                self.producers[receipt.producer_id].received_receipt(receipt)
+
+    def _pass_on_deliveries(self, deliveries: list[Delivery]) -> None:
+        for delivery in deliveries:
+            if delivery.consumer_id in self.consumers:
+                self.consumers[delivery.consumer_id].received(delivery)
 
     def _handle_command(self, message: Message) -> None:  # noqa: C901  # a table, in fact
         match message:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from anabranch.protocol import wire_pb2
 from anabranch.topics.positions import EARLIEST, Position
@@ -36,6 +37,7 @@ class Attachment:
     last: Position = EARLIEST
     held: dict[Position, str] = field(default_factory=dict)  # and its key
     confirmed: set[Position] = field(default_factory=set)
+    confirmed_parts: set[Position] = field(default_factory=set)
     is_over: bool = False  # as far as the client knows
 
     def start_over(self) -> None:
@@ -61,7 +63,7 @@ class SubscriptionHistory:
     name: str
     kind: SubType
     topic: TopicHistory
-    is_created: bool = False
+    created: asyncio.Event = field(default_factory=asyncio.Event)
     attachments: list[Attachment] = field(default_factory=list)
     delivered: set[bytes] = field(default_factory=set)
     asked: set[Position] = field(default_factory=set)  # acknowledged at all
@@ -79,7 +81,7 @@ class SubscriptionHistory:
         return attachment
 
     def attached(self, attachment: Attachment) -> None:
-        self.is_created = True
+        self.created.set()
         attachment.attached_at = now()
 
     # Deliveries
@@ -109,7 +111,7 @@ class SubscriptionHistory:
             f"and forgotten: {here.name} of {here.began_at} got it"
         )
         left, since = self.parts.get(position, (ALL, 0.0))
-        if since < here.began_at or position in here.confirmed:
+        if since < here.began_at or position in here.confirmed_parts:
             assert not (ALL if bits is None else bits) & ~left, (
                 f"{self.name}: of {position} only {left:b} is left, {here.name} got {bits}"
             )
@@ -157,7 +159,7 @@ class SubscriptionHistory:
         self, attachment: Attachment, position: Position, left: int, sent_at: float
     ) -> None:
         attachment.proved_at = max(attachment.proved_at, sent_at)
-        attachment.confirmed.add(position)
+        attachment.confirmed_parts.add(position)
         self.parts[position] = (self.parts.get(position, (ALL, 0.0))[0] & left, now())
 
     def up_to(self, position: Position) -> list[Position]:
@@ -188,7 +190,7 @@ class SubscriptionHistory:
             if each.attached_at is not None and each.proved_at > each.attached_at
         ]
         held.sort()
-        for (_, end, name), (start, _, other) in zip(held, held[1:], strict=False):
+        for (_, end, name), (start, _, other) in pairwise(held):
             assert end <= start, f"{self.name}: {name} until {end} and {other} from {start}"
 
 

@@ -47,11 +47,18 @@ async def crash_a_broker(world: SimulatedWorld) -> None:
     run.service.start()
     for number in range(run.random.randint(1, 3)):
         start_client(run, f"client-{number}")
-    nemesis = asyncio.create_task(Nemesis(world, run.service, run.hosts).run())
-    await nemesis
+    await disturb(run)
     await expect(run, lambda: unfinished(run))
     await start_again(run)
     check(run)
+
+
+async def disturb(run: Run) -> None:
+    """Starting and the first messages are met by faults as well as the middle of things."""
+    if run.random.random() < 0.7:
+        for each in run.subscriptions:
+            await each.created.wait()
+    await Nemesis(run.world, run.service, run.hosts).run()
 
 
 def plan(world: SimulatedWorld) -> Run:
@@ -80,7 +87,7 @@ async def live(world: World, run: Run, host: str) -> None:
     producers = [
         ModelProducer(
             client, number, f"{host}-p{number}", random.choice(run.topics),
-            Habits(random.randint(1, 30), pause_seconds=random.choice((0.0, 0.01, 0.3))),
+            Habits(random.randint(3, 40), pause_seconds=random.choice((0.0, 0.01, 0.3))),
             random,
         )
         for number in range(random.randint(0 if run.producers else 1, 2))
@@ -96,8 +103,8 @@ async def live(world: World, run: Run, host: str) -> None:
         for consumer in consumers:
             group.create_task(consumer.run())
         # What is sent before a subscription exists is none of its business.
-        while not all(each.is_created for each in run.subscriptions):
-            await asyncio.sleep(0.01)
+        for each in run.subscriptions:
+            await each.created.wait()
         for producer in producers:
             group.create_task(producer.run())
 
