@@ -47,13 +47,8 @@ class RawClient:
     # The connection
 
     async def handshake(self) -> wire_pb2.CommandConnected:
-        self.connection.send(
-            wire_pb2.CommandConnect(
-                client_version="raw 1", protocol_version=21, auth_method_name="none", auth_data=b""
-            )
-        )
-        self.flush()
-        self._task = asyncio.create_task(self._read())
+        self.listen()
+        self.send(wire_pb2.CommandConnect(client_version="raw 1", protocol_version=21))
         answer = await self.next_pushed()
         assert isinstance(answer, wire_pb2.CommandConnected), answer
         return answer
@@ -235,10 +230,21 @@ async def connect(url: str) -> RawClient:
 
 
 @asynccontextmanager
+async def reached(url: str) -> AsyncIterator[RawClient]:
+    """TCP only."""
+    client = await connect(url)
+    client.listen()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
 async def connected(url: str) -> AsyncIterator[RawClient]:
     client = await connect(url)
-    await client.handshake()
     try:
+        await client.handshake()
         yield client
     finally:
         await client.close()

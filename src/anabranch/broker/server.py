@@ -19,6 +19,9 @@ from anabranch.runtime.world import Listener, World
 
 log = logging.getLogger(__name__)
 
+# Connections over the limit that may wait to hear so.
+MAX_REFUSALS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
@@ -78,11 +81,14 @@ class Broker:
                 each.set_write_limit(self.write_limit_bytes)
         host = session.peer.rpartition(":")[0]
         self._hosts[host] += 1
-        config = self.config
-        if len(self.sessions) > config.max_connections > 0:
-            session.abort(f"{config.max_connections} connections are open, no more are taken")
+        config, connections = self.config, len(self.sessions)
+        if connections > config.max_connections > 0:
+            session.refusal = f"{config.max_connections} connections are open, no more are taken"
         elif self._hosts[host] > config.max_connections_per_host > 0:
-            session.abort(f"{config.max_connections_per_host} connections from {host} are open")
+            session.refusal = f"{config.max_connections_per_host} connections from {host} are open"
+        # Most are told why, when they say CONNECT; a flood is not worth that.
+        if connections > config.max_connections + MAX_REFUSALS > MAX_REFUSALS:
+            session.cut(session.refusal)
 
     def left(self, session: Session) -> None:
         if self.sessions.pop(session.number, None) is not None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
@@ -19,10 +18,11 @@ from google.protobuf.message import Message
 from anabranch.broker.ack_receipts import AckReceipts
 from anabranch.broker.brakes import Brakes, Reason
 from anabranch.broker.consumer import Consumer
+from anabranch.broker.openings import Openings
 from anabranch.broker.publish_budget import PublishBudget
 from anabranch.broker.publishing import ProducerHandle
 from anabranch.broker.wire_errors import code_of
-from anabranch.errors import AnabranchError, NotAllowed, NotReady, RemoteProtocolError
+from anabranch.errors import AnabranchError, NotAllowed, RemoteProtocolError
 from anabranch.protocol import wire_pb2
 from anabranch.protocol.commands import Command, kind_name
 from anabranch.protocol.connection import Broken, Connection, Sends
@@ -62,12 +62,13 @@ class Session(asyncio.BufferedProtocol):
         )
         self.producers: dict[int, ProducerHandle] = {}
         self.consumers: dict[int, Consumer] = {}
-        self._opening: dict[tuple[str, int], asyncio.Task[Any]] = {}
+        self.openings = Openings()
         self.watches: dict[int, Callable[[], None]] = {}
         self.protocol_version = 0
         self.client_version = ""
         self.takes_broker_block = False
         self.peer = "?"
+        self.refusal = ""  # why it is not let in
         self.is_closed = False  # from the first moment of the end: nothing more is said
         self.is_congested = False  # the transport takes no more bytes for now
         self.brakes = Brakes(self._pause_reading, self._resume_reading)
@@ -292,27 +293,7 @@ class Session(asyncio.BufferedProtocol):
             self._end()
             self._transport.abort()
 
-    # Producers and consumers: opened by the client, closed by us
-
-    @contextmanager
-    def opening(self, kind: str, number: int) -> Iterator[None]:
-        """Around the opening of a producer or consumer, which takes a while and happens once."""
-        task = asyncio.current_task()
-        assert task is not None
-        if (kind, number) in self._opening:
-            raise NotReady(f"{kind} {number} is being opened already")
-        self._opening[kind, number] = task
-        try:
-            yield
-        finally:
-            if self._opening.get((kind, number)) is task:
-                del self._opening[kind, number]
-
-    def give_up_opening(self, kind: str, number: int) -> None:
-        """Its client closed it before it was open."""
-        task = self._opening.pop((kind, number), None)
-        if task is not None:
-            task.cancel()
+    # Producers and consumers closed by us
 
     def close_producer(self, producer: ProducerHandle) -> None:
         if self.producers.pop(producer.id, None) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from google.protobuf.message import Message
 
 import anabranch
-from anabranch.broker.session import Handler, Session
+from anabranch.broker.session import NO_REQUEST, Handler, Session
 from anabranch.protocol import wire_pb2
 
 PROTOCOL_VERSION = 21
@@ -14,6 +14,16 @@ SERVER_VERSION = f"Pulsar Server4.0.0-anabranch-{anabranch.__version__}"
 
 
 def connect(session: Session, command: wire_pb2.CommandConnect) -> None:
+    if session.refusal:
+        session.connection.send(
+            wire_pb2.CommandError(
+                request_id=NO_REQUEST,
+                error=wire_pb2.ServerError.NotAllowedError,
+                message=session.refusal,
+            )
+        )
+        session.abort(session.refusal)
+        return
     session.protocol_version = min(PROTOCOL_VERSION, command.protocol_version)
     session.client_version = command.client_version
     answer = wire_pb2.CommandConnected(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from google.protobuf.message import Message
 
 from anabranch.broker.commands.produce import rules_of
 from anabranch.broker.consumer import NO_EPOCH, Consumer
+from anabranch.broker.openings import Opening
 from anabranch.broker.receivers import Receiver
 from anabranch.broker.schemas.wire_form import schema_from_wire
 from anabranch.broker.session import Handler, Session
@@ -37,14 +40,12 @@ def _signed(number: int) -> int:
     return number - _U64 if number >= _U64 // 2 else number
 
 
-async def subscribe(session: Session, command: wire_pb2.CommandSubscribe) -> None:
-    number = command.consumer_id
-    if number in session.consumers:
+def subscribe(session: Session, command: wire_pb2.CommandSubscribe) -> Awaitable[None] | None:
+    if command.consumer_id in session.consumers:
         session.succeed(command.request_id)
-        return
+        return None
     _check(command)
-    with session.opening("consumer", number):
-        await _open(session, command)
+    return _open(session, command, session.openings.begin("consumer", command.consumer_id))
 
 
 def _check(command: wire_pb2.CommandSubscribe) -> None:
@@ -56,7 +57,13 @@ def _check(command: wire_pb2.CommandSubscribe) -> None:
         raise NotAllowed("compacted reads are for Exclusive and Failover subscriptions only")
 
 
-async def _open(session: Session, command: wire_pb2.CommandSubscribe) -> None:
+async def _open(session: Session, command: wire_pb2.CommandSubscribe, opening: Opening) -> None:
+    with opening:
+        session.consumers[command.consumer_id] = await _attach(session, command)
+    session.succeed(command.request_id)
+
+
+async def _attach(session: Session, command: wire_pb2.CommandSubscribe) -> Consumer:
     topic = await session.broker.catalogue.open_topic(
         parse_topic_name(command.topic), may_create=command.force_topic_creation
     )
@@ -76,8 +83,7 @@ async def _open(session: Session, command: wire_pb2.CommandSubscribe) -> None:
     except BaseException:
         topic.drop_if_not_durable(subscription)
         raise
-    session.consumers[command.consumer_id] = consumer
-    session.succeed(command.request_id)
+    return consumer
 
 
 async def _subscription(
@@ -158,7 +164,7 @@ def _attached(session: Session, consumer_id: int) -> tuple[Consumer, Subscriptio
 
 
 def close_consumer(session: Session, command: wire_pb2.CommandCloseConsumer) -> None:
-    session.give_up_opening("consumer", command.consumer_id)
+    session.openings.give_up("consumer", command.consumer_id)
     consumer = session.consumers.pop(command.consumer_id, None)
     if consumer is not None:
         session.detach(consumer)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from google.protobuf.message import Message
 
+from anabranch.broker.openings import Opening
 from anabranch.broker.producers import AccessMode, Producer
 from anabranch.broker.publishing import ProducerHandle
 from anabranch.broker.schemas.registry import SchemaRules
@@ -19,23 +22,48 @@ from anabranch.topics.positions import EARLIEST
 NOTHING_SENT = -1
 
 
-async def producer(session: Session, command: wire_pb2.CommandProducer) -> None:
-    number = command.producer_id
-    existing = session.producers.get(number)
+def producer(session: Session, command: wire_pb2.CommandProducer) -> Awaitable[None] | None:
+    existing = session.producers.get(command.producer_id)
     if existing is not None and existing.producer.epoch >= command.epoch:
         _succeed(session, command, existing, None)
-        return
-    with session.opening("producer", number):
-        await _open(session, command)
+        return None
+    return _open(session, command, session.openings.begin("producer", command.producer_id))
 
 
-async def _open(session: Session, command: wire_pb2.CommandProducer) -> None:
+async def _open(session: Session, command: wire_pb2.CommandProducer, opening: Opening) -> None:
+    with opening:
+        handle, version = await _let_in(session, command)
+        session.producers[command.producer_id] = handle
+    session.remember_open(command.producer_id)
+    _succeed(session, command, handle, version)
+
+
+async def _let_in(
+    session: Session, command: wire_pb2.CommandProducer
+) -> tuple[ProducerHandle, int | None]:
     topic = await session.broker.catalogue.open_topic(parse_topic_name(command.topic))
     if topic.policies.is_encryption_required and not command.encrypted:
         raise EncryptionRequired(f"{topic.name} takes encrypted messages only")
     version = await _admit_schema(session, topic, command)
     await _open_initial_subscription(topic, command)
-    handle = ProducerHandle(
+    handle = _new_handle(session, topic, command)
+    try:
+        _, waiting = await topic.add_producer(handle)
+        if waiting is not None:
+            _succeed(session, command, handle, version, is_ready=False)
+            await topic.save_epoch(await waiting)
+        topic.require_serving()
+    except BaseException:
+        # Also if the client went away meanwhile: what nobody uses must not keep others out.
+        topic.remove_producer(handle)
+        raise
+    return handle, version
+
+
+def _new_handle(
+    session: Session, topic: Topic, command: wire_pb2.CommandProducer
+) -> ProducerHandle:
+    return ProducerHandle(
         session,
         topic,
         Producer(
@@ -48,19 +76,6 @@ async def _open(session: Session, command: wire_pb2.CommandProducer) -> None:
         ),
         {each.key: each.value for each in command.metadata},
     )
-    try:
-        _, waiting = await topic.add_producer(handle)
-        if waiting is not None:
-            _succeed(session, command, handle, version, is_ready=False)
-            await topic.save_epoch(await waiting)
-        topic.require_serving()
-    except BaseException:
-        # Also if the client went away meanwhile: what nobody uses must not keep others out.
-        topic.remove_producer(handle)
-        raise
-    session.producers[command.producer_id] = handle
-    session.remember_open(command.producer_id)
-    _succeed(session, command, handle, version)
 
 
 async def _admit_schema(
@@ -113,7 +128,7 @@ def _succeed(
 
 
 async def close_producer(session: Session, command: wire_pb2.CommandCloseProducer) -> None:
-    session.give_up_opening("producer", command.producer_id)
+    session.openings.give_up("producer", command.producer_id)
     handle = session.producers.get(command.producer_id)
     if handle is not None:
         await handle.drain()
