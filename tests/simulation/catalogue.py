@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.simulation.workloads.broker_access import contest_a_topic
 from tests.simulation.workloads.broker_crashes import crash_a_broker
 from tests.simulation.workloads.echo import echo_through_a_bad_network
 from tests.simulation.workloads.elections import elect_through_pauses_and_cuts
@@ -39,6 +40,7 @@ WORKLOADS = {
         Workload("sqlite-crashes", "metadata", crash_the_sqlite_engine),
         Workload("sqlite-flips", "metadata", flip_a_bit_of_the_database),
         Workload("broker-crashes", "broker", crash_a_broker),
+        Workload("broker-access", "broker", contest_a_topic),
         Workload("echo", "network", echo_through_a_bad_network),
     )
 }

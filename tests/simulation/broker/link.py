@@ -7,6 +7,7 @@ it names. A link that is lost stays lost; clients make a new one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -237,6 +238,13 @@ class Client:
         if link.is_lost:
             raise LinkLost
         return link
+
+    async def close_producer(self, number: int) -> None:
+        """Gone when this returns, one way or the other."""
+        if self._link is not None and not self._link.is_lost:
+            self._link.producers.pop(number, None)
+            with contextlib.suppress(LinkLost, RequestRefused):
+                await self._link.request(wire_pb2.CommandCloseProducer(producer_id=number))
 
     def cut(self) -> None:
         if self._link is not None:

@@ -82,9 +82,16 @@ class ModelProducer:
         """It had the topic for itself and lost it: what is pending will never be answered."""
         if refused.error != wire_pb2.ServerError.ProducerFenced or self._topic_epoch is None:
             return False
+        self.give_up()
+        return True
+
+    def give_up(self) -> None:
+        """What is pending may be stored or not, and nobody will know."""
         self.left = 0
         self.pending.clear()
-        return True
+        self._under_way.clear()
+        if self._link is not None:
+            self._link.producers.pop(self.number, None)
 
     async def _open(self, link: Link) -> None:
         self._epoch += 1
@@ -128,8 +135,6 @@ class ModelProducer:
             else:
                 await self._something_happens(link)
         link.producers.pop(self.number, None)
-        if self.random.random() < 0.5:
-            await link.request(wire_pb2.CommandCloseProducer(producer_id=self.number))
 
     async def _something_happens(self, link: Link) -> None:
         self._changed.clear()

@@ -106,7 +106,13 @@ async def live(world: World, run: Run, host: str) -> None:
         for each in run.subscriptions:
             await each.created.wait()
         for producer in producers:
-            group.create_task(producer.run())
+            group.create_task(send_all(client, producer))
+
+
+async def send_all(client: Client, producer: ModelProducer) -> None:
+    await producer.run()
+    if producer.random.random() < 0.5:
+        await client.close_producer(producer.number)
 
 
 def manners_of(random: Random) -> Manners:
