@@ -19,7 +19,6 @@ from anabranch.storage.managed_record import (
 )
 from anabranch.topics.names import parse_topic_name
 
-
 # Nobody but a former owner writes these too, and it stops soon.
 ATTEMPTS = 8
 
