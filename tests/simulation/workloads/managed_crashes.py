@@ -242,7 +242,7 @@ def check_trimmed(
     """Entries that a cursor needed when the trim began, and has not acknowledged since, stay."""
     for cursor in history.cursors_there():
         if position in needed.get(cursor.name, ()):
-            assert position in cursor.asked or cursor.seek is not None, (
+            assert position in cursor.recent or cursor.seek is not None, (
                 f"{position} was trimmed before {cursor.name} had it"
             )
     del history.sure[position]

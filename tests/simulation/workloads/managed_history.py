@@ -28,6 +28,7 @@ class CursorHistory:
     asked: set[Position] = field(default_factory=set)  # acknowledged at all
     # Acknowledged at some time, perhaps before a seek went back: a trim under way then may win.
     ever: set[Position] = field(default_factory=set)
+    recent: set[Position] = field(default_factory=set)  # the same, since somebody emptied it
     # Of batches acknowledged in part: the messages left (a bit each), by receipt, and at all.
     sure_left: dict[Position, int] = field(default_factory=dict)
     asked_left: dict[Position, int] = field(default_factory=dict)
@@ -78,12 +79,14 @@ class CursorHistory:
     def ask(self, positions: Iterable[Position]) -> None:
         self.asked.update(positions)
         self.ever |= self.asked
+        self.recent |= self.asked
 
     def finish_seek(self, position: Position, there: Collection[Position]) -> None:
         self.seek = None
         self.sure = {each for each in there if each < position}
         self.asked = set(self.sure)
         self.ever |= self.asked
+        self.recent |= self.asked
         self.sure_left.clear()
         self.asked_left.clear()
 
