@@ -27,6 +27,7 @@ from anabranch.topics.murmur3 import murmur3_32
 
 # More make shares more even (about 10 % apart with 100) and joins dearer.
 POINTS = 100
+LAST_HASH = 0xFFFF
 # Of one consumer; a client that wants more than this wants buckets.
 MAX_RANGES = 1024
 
@@ -45,6 +46,10 @@ class SlotOwners(Protocol):
         ...
 
     def owner_of(self, slot: int) -> int | None: ...
+
+    def owned(self) -> list[tuple[int, int, int]]:
+        """First and last hash and the consumer they go to, rising; for people."""
+        ...
 
 
 class AutoSplit:
@@ -83,6 +88,22 @@ class AutoSplit:
     def owner_of(self, slot: int) -> int | None:
         return self._owners[bisect_left(self._points, slot << 16)]
 
+    def owned(self) -> list[tuple[int, int, int]]:
+        found: list[tuple[int, int, int]] = []
+        start = 0
+        # Behind the last point the first one has the rest.
+        around = [(LAST_HASH << 16, name, consumer) for _, name, consumer in self._ring[:1]]
+        for point, _, consumer in self._ring + around:
+            end = point >> 16  # the last hash at or before this point
+            if end < start:
+                continue  # no hash between it and the one before
+            if found and found[-1][2] == consumer:
+                found[-1] = (found[-1][0], end, consumer)
+            else:
+                found.append((start, end, consumer))
+            start = end + 1
+        return found
+
 
 class StickyRanges:
     __slots__ = ("_held", "_starts")
@@ -120,6 +141,9 @@ class StickyRanges:
             return None
         keys, consumer = self._held[at]
         return consumer if slot <= keys.end else None
+
+    def owned(self) -> list[tuple[int, int, int]]:
+        return [(keys.start, keys.end, consumer) for keys, consumer in self._held]
 
 
 class EntryBuckets:
@@ -160,6 +184,10 @@ class EntryBuckets:
 
     def owner_of(self, slot: int) -> int | None:
         return self._owners[slot] if slot < len(self._owners) else None
+
+    def owned(self) -> list[tuple[int, int, int]]:
+        pairs = zip(self._declared, self._owners, strict=False)
+        return [(bucket.start, bucket.end, consumer) for bucket, consumer in pairs]
 
 
 def parse_ranges(name: str, ranges: Ranges) -> list[KeyRange]:

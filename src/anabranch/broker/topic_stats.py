@@ -104,7 +104,7 @@ def subscription_stats(subscription: Subscription, now_seconds: float) -> Stats:
         "blockedSubscriptionOnUnackedMsgs": is_blocked(subscription),
         "msgRateExpired": expired.rate(now_seconds).messages,
         "totalMsgExpired": expired.total_messages,
-        "consumers": [consumer_stats(each, now_seconds) for each in ordered(subscription)],
+        "consumers": _consumers(subscription, now_seconds),
         "isDurable": cursor.is_durable,
         "isReplicated": False,
         "allowOutOfOrderDelivery": False,
@@ -121,11 +121,25 @@ def subscription_stats(subscription: Subscription, now_seconds: float) -> Stats:
     return stats
 
 
-def ordered(subscription: Subscription) -> list[Consumer]:
-    return [subscription.consumers[key] for key in sorted(subscription.consumers)]
+def _consumers(subscription: Subscription, now_seconds: float) -> list[Stats]:
+    ranges = _hash_ranges(subscription)
+    return [
+        consumer_stats(subscription.consumers[key], now_seconds, ranges.get(key, []))
+        for key in sorted(subscription.consumers)
+    ]
 
 
-def consumer_stats(consumer: Consumer, now_seconds: float) -> Stats:
+def _hash_ranges(subscription: Subscription) -> dict[int, list[str]]:
+    """Of a Key_Shared subscription, by consumer, as upstream writes them."""
+    delivery = subscription.delivery
+    owners = delivery.delivery.owners if isinstance(delivery, SharedPump) else None
+    found: dict[int, list[str]] = {}
+    for start, end, consumer in owners.owned() if owners is not None else ():
+        found.setdefault(consumer, []).append(f"[{start}, {end}]")
+    return found
+
+
+def consumer_stats(consumer: Consumer, now_seconds: float, hash_ranges: list[str]) -> Stats:
     receiver, session = consumer.receiver, consumer.session
     rate = consumer.meter.rate(now_seconds)
     return {
@@ -141,7 +155,7 @@ def consumer_stats(consumer: Consumer, now_seconds: float) -> Stats:
         "address": session.peer,
         "connectedSince": shown_time(consumer.connected_at_ms),
         "clientVersion": session.client_version,
-        "keyHashRanges": [],
+        "keyHashRanges": hash_ranges,
         "metadata": dict(consumer.metadata),
     }
 
