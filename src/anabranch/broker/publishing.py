@@ -78,6 +78,7 @@ class ProducerHandle:
         self.connected_at_ms = topic.clock.wall_ms()
         self.meter = topic.new_meter()
         self.is_closed = False
+        self.is_finishing = False  # what was sent is answered, nothing more is taken
         self._runs: deque[Run] = deque()
         self._drained: asyncio.Future[None] | None = None
 
@@ -90,6 +91,8 @@ class ProducerHandle:
         return self.producer.name
 
     def publish(self, sends: list[Send]) -> None:
+        if self.is_finishing:
+            return  # the client will hear that it is closed, and send them to its successor
         if self.topic.deduplication is None and self._are_plain(sends):
             self._submit(sends)
         else:
@@ -112,8 +115,10 @@ class ProducerHandle:
             if fresh:
                 self._submit(fresh)
                 fresh = []
+            if self.is_closed:
+                return  # what follows a failed send must not overtake its second try
             self._runs.append(refusal)
-        if fresh and not self.is_closed:
+        if fresh:
             self._submit(fresh)
         self._answer()
 
@@ -171,7 +176,7 @@ class ProducerHandle:
         try:
             future = self.topic.submit(drafts, run.size_bytes, self)
         except AnabranchError as error:
-            self._settle_error(run, error)
+            self._refuse_storing(run, error)
             return
         self.session.budget.take(run.size_bytes)
         future.add_done_callback(partial(self._settle, run))
@@ -180,7 +185,7 @@ class ProducerHandle:
         self.session.budget.release(run.size_bytes)
         error = future.exception()
         if error is not None:
-            self._settle_error(run, error)
+            self._fail_storing(run, error)
             return
         run.position = future.result()
         run.is_settled = True
@@ -197,20 +202,30 @@ class ProducerHandle:
             known.settled(Position(first.ledger, first.entry + len(run.sends) - 1), len(run.sends))
         self._answer()
 
+    def _refuse_storing(self, run: Run, error: AnabranchError) -> None:
+        """Storage did not begin with it, so it may come again."""
+        known = self.topic.deduplication
+        if known is not None:
+            for _ in run.sends:
+                known.failed(self.name)
+        self._settle_error(run, error)
+
+    def _fail_storing(self, run: Run, error: BaseException) -> None:
+        """It may be on disk or not, and only the disk can tell."""
+        self._settle_error(run, error)
+        if self.topic.deduplication is not None and not self.topic.is_sealed:
+            self.topic.on_doubt()
+
     def _settle_error(self, run: Run, error: BaseException) -> None:
         run.is_settled = True
         if isinstance(error, Closed) and self.topic.is_sealed:
             error = Sealed(str(error))
         run.error, run.message = code_of(error), str(error)
-        known = self.topic.deduplication
-        if known is not None:
-            for _ in run.sends:
-                known.failed(self.name)
         if not isinstance(error, Sealed) and not self.is_closed:
             log.warning(
                 "send failed topic=%s producer=%s error=%r", self.topic.name, self.name, error
             )
-            self.topic.close_producer(self, "storage failed")
+            self.topic.close_producer(self, "storage failed", is_failed=True)
             return
         self._answer()
 
@@ -224,16 +239,23 @@ class ProducerHandle:
             if run.error is not None:
                 self._send_errors(run)
                 continue
-            ledger, entry = run.position
-            step = 0 if run.position is DUPLICATE else 1
-            for send in run.sends:
-                connection.send_receipt(
-                    self.id, send.sequence_id, send.highest_sequence_id, ledger, entry
-                )
-                entry += step
+            if run.position is DUPLICATE:
+                for send in run.sends:
+                    connection.send_receipt(
+                        self.id, send.sequence_id, send.highest_sequence_id, *DUPLICATE
+                    )
+            else:
+                connection.send_receipts(run.sends, *run.position)
         self.session.flush_soon()
-        if not runs and self._drained is not None and not self._drained.done():
+        if not runs:
+            self._all_answered()
+
+    def _all_answered(self) -> None:
+        if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
+        if self.is_finishing:
+            self.close()
+            self.session.close_producer(self)
 
     def _send_errors(self, run: Run) -> None:
         assert run.error is not None
@@ -252,6 +274,12 @@ class ProducerHandle:
         if self._runs and not self.is_closed:
             self._drained = asyncio.get_running_loop().create_future()
             await self._drained
+
+    def finish(self) -> None:
+        """Take nothing more; when everything is answered, tell the client that this is closed."""
+        self.is_finishing = True
+        if not self._runs:
+            self._all_answered()
 
     def close(self) -> None:
         """Answer nothing from here on."""

@@ -296,14 +296,16 @@ class Session(asyncio.BufferedProtocol):
     # Producers and consumers closed by us
 
     def close_producer(self, producer: ProducerHandle) -> None:
-        if self.producers.pop(producer.id, None) is not None:
+        if self.producers.get(producer.id) is producer:
+            del self.producers[producer.id]
             self._closed_producers[producer.id] = None
             while len(self._closed_producers) > CLOSED_REMEMBERED:
                 self._closed_producers.popitem(last=False)
             self.send(wire_pb2.CommandCloseProducer(producer_id=producer.id, request_id=NO_REQUEST))
 
     def close_consumer(self, consumer: Consumer) -> None:
-        if self.consumers.pop(consumer.id, None) is not None:
+        if self.consumers.get(consumer.id) is consumer:
+            del self.consumers[consumer.id]
             self.detach(consumer)
             self.send(wire_pb2.CommandCloseConsumer(consumer_id=consumer.id, request_id=NO_REQUEST))
 

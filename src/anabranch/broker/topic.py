@@ -8,31 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from anabranch.broker.admission import Admission
 from anabranch.broker.backlog_quota import Verdict, check_producer
 from anabranch.broker.compacted_topic import CompactedTopic
 from anabranch.broker.deduplication_log import CURSOR as DEDUPLICATION_CURSOR
 from anabranch.broker.deduplication_log import DeduplicationLog
 from anabranch.broker.policies import EffectivePolicies
-from anabranch.broker.producers import (
-    Accepted,
-    Contested,
-    Producer,
-    ProducerRoster,
-    Refusal,
-    Refused,
-    Removed,
-    Waiting,
-)
+from anabranch.broker.producers import Producer
 from anabranch.broker.publishing import ProducerHandle
 from anabranch.broker.rates import RateMeter
 from anabranch.broker.subscription import Subscription
 from anabranch.errors import (
+    AnabranchError,
     NotAllowed,
     NotReady,
-    ProducerBusy,
-    ProducerFenced,
     Sealed,
     SubscriptionNotFound,
 )
@@ -45,12 +36,8 @@ from anabranch.topics.positions import Position
 
 log = logging.getLogger(__name__)
 
-# A property of the ledger: the epoch of the last producer that had the topic for itself.
-EPOCH_PROPERTY = "anabranch.topic-epoch"
 # Cursors of ours, which are nobody's subscription.
 SYSTEM_CURSORS = ("pulsar.dedup", "__compaction")
-# How long a producer whose name is wanted by another has to show that it lives.
-LIVENESS_SECONDS = 5.0
 # How long a reader has to come back to the place it sought.
 AWAITED_SECONDS = 60.0
 
@@ -72,23 +59,16 @@ class Topic:
         self.policies = policies
         self.partition = -1 if name.partition is None else name.partition
         self.deduplication: DeduplicationLog | None = None
-        self.producers: dict[tuple[int, int], ProducerHandle] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.meter = self.new_meter()
         self.created_at_ms = clock.wall_ms()
         self.last_published_ms = 0
         self.over_age: list[Verdict] = []  # subscriptions, as housekeeping last saw them
-        epoch = ledger.record.properties.get(EPOCH_PROPERTY)
-        self._roster = ProducerRoster(
-            str(name),
-            topic_epoch=None if epoch is None else int(epoch),
-            max_producers=policies.max_producers_per_topic,
-        )
+        self.on_doubt: Callable[[], None] = lambda: None  # what it knows may not be so any more
+        self._admission = Admission(self, policies.max_producers_per_topic)
         self._consumer_ids = 0
         self._is_ended = False
-        self._admission = asyncio.Lock()
         self._policy_change = asyncio.Lock()
-        self._promotions: dict[tuple[int, int], asyncio.Future[Producer]] = {}
         for cursor in ledger.cursors.all():
             if cursor.name not in SYSTEM_CURSORS:
                 self.subscriptions[cursor.name] = Subscription(self, cursor)
@@ -103,7 +83,7 @@ class Topic:
     async def apply_policies(self, policies: EffectivePolicies) -> None:
         """From here on these hold, for whoever comes; those who are attached stay as they are."""
         self.policies = policies
-        self._roster.max_producers = policies.max_producers_per_topic
+        self._admission.roster.max_producers = policies.max_producers_per_topic
         async with self._policy_change:
             if not self.policies.is_deduplication_on:
                 self.deduplication = None
@@ -112,6 +92,11 @@ class Topic:
                     await self.ledger.delete_cursor(DEDUPLICATION_CURSOR)
             elif self.deduplication is None:
                 self.deduplication = await DeduplicationLog.load(self)
+
+    @property
+    def producers(self) -> Mapping[tuple[int, int], ProducerHandle]:
+        """By connection and id; also those that wait."""
+        return self._admission.handles
 
     def require_serving(self, subscription: Subscription | None = None) -> None:
         """NotReady if it, or the subscription, ended while its caller waited for something."""
@@ -125,11 +110,11 @@ class Topic:
     @property
     def topic_epoch(self) -> int | None:
         """Of the last producer that had the topic for itself; None if there was none."""
-        return self._roster.topic_epoch
+        return self._admission.roster.topic_epoch
 
     def is_waiting(self, handle: ProducerHandle) -> bool:
         """Not let in yet: another has the topic for itself."""
-        return handle.producer.key in self._promotions
+        return self._admission.is_waiting(handle)
 
     def next_consumer_id(self) -> int:
         self._consumer_ids += 1
@@ -140,120 +125,26 @@ class Topic:
 
     # Producers
 
-    async def add_producer(
-        self, handle: ProducerHandle
-    ) -> tuple[Producer, asyncio.Future[Producer] | None]:
-        """Let it in; the future is of one that has to wait until it has the topic for itself."""
+    async def add_producer(self, handle: ProducerHandle) -> asyncio.Future[Producer] | None:
+        """Let it in; a future if it has to wait until it has the topic for itself."""
         if self.is_sealed:
             raise Sealed(f"{self.name} is sealed at {self.ledger.last_confirmed}")
         check_producer(self)
-        async with self._admission:
-            self.require_serving()
-            return await self._admit(handle)
+        return await self._admission.add(handle)
 
-    async def _admit(
-        self, handle: ProducerHandle
-    ) -> tuple[Producer, asyncio.Future[Producer] | None]:
-        decision = self._roster.admit(handle.producer)
-        if isinstance(decision, Contested):
-            holder = self.producers.get(decision.holder.key)
-            if holder is not None and await holder.session.is_alive(LIVENESS_SECONDS):
-                raise ProducerBusy(
-                    f"producer {handle.name!r} is already connected to {self.name}; "
-                    "pick another name"
-                )
-            if holder is not None:
-                holder.session.cut("its producer's name was taken over")
-                self.remove_producer(holder)
-            decision = self._roster.admit(handle.producer)
-        match decision:
-            case Accepted():
-                await self._enter(handle, decision)
-                return handle.producer, None
-            case Waiting():
-                self.producers[handle.producer.key] = handle
-                future: asyncio.Future[Producer] = asyncio.get_running_loop().create_future()
-                self._promotions[handle.producer.key] = future
-                return handle.producer, future
-            case Refused():
-                raise _refusal(decision)
-            case Contested():
-                raise ProducerBusy(f"producer {handle.name!r} of {self.name} is contested")
+    async def promoted(self, waiting: asyncio.Future[Producer]) -> None:
+        """Until it has the topic for itself, and that is written down."""
+        await self._admission.save_epoch(await waiting)
 
-    async def _enter(self, handle: ProducerHandle, accepted: Accepted) -> None:
-        handle.producer = accepted.producer
-        former = self.producers.get(handle.producer.key)
-        if former is not None and former is not handle:
-            former.close()  # an earlier attempt of the same client; it sends all of it again
-        self.producers[handle.producer.key] = handle
-        if accepted.is_epoch_new:
-            await self.save_epoch(accepted.producer)
-        for closed in accepted.closed:
-            self._evict(closed, "another producer has the topic for itself now")
-        for fenced in accepted.fenced:
-            self.producers.pop(fenced.key, None)
-            self._fail_promotion(fenced, f"{self.name} was taken by another producer")
-        if self.deduplication is not None:
-            self.deduplication.connected(handle.name)
-
-    async def save_epoch(self, holder: Producer) -> None:
-        """Before anybody hears that it has the topic for itself."""
-        epoch = holder.topic_epoch or 0
-
-        def raised(properties: Mapping[str, str]) -> dict[str, str]:
-            # Two holders may be saved at once, and the earlier one last.
-            known = int(properties.get(EPOCH_PROPERTY, 0))
-            return {**properties, EPOCH_PROPERTY: str(max(epoch, known))}
-
-        await self.ledger.update_properties(raised)
-
-    def _evict(self, producer: Producer, reason: str) -> None:
-        handle = self.producers.pop(producer.key, None)
-        if handle is not None:
-            handle.close()
-            handle.session.close_producer(handle)
-            log.info("producer closed topic=%s name=%s reason=%s", self.name, handle.name, reason)
-
-    def close_producer(self, handle: ProducerHandle, reason: str) -> None:
+    def close_producer(
+        self, handle: ProducerHandle, reason: str, *, is_failed: bool = False
+    ) -> None:
         """By us: its client is told, and will come back."""
-        handle.close()
-        handle.session.close_producer(handle)
-        log.info("producer closed topic=%s name=%s reason=%s", self.name, handle.name, reason)
-        self._forget(handle)
+        self._admission.close(handle, reason, is_failed=is_failed)
 
     def remove_producer(self, handle: ProducerHandle) -> None:
         """It left, or its connection is gone."""
-        handle.close()
-        self._forget(handle)
-
-    def _forget(self, handle: ProducerHandle) -> None:
-        key = handle.producer.key
-        if self.producers.get(key) is handle:
-            del self.producers[key]
-            waiting = self._promotions.pop(key, None)
-            if waiting is not None:
-                waiting.cancel()
-            self._promote(self._roster.remove(*key))
-        if self.deduplication is not None:
-            self.deduplication.disconnected(handle.name, self.clock.wall_ms())
-
-    def _promote(self, removed: Removed) -> None:
-        for producer, refusal in removed.refused:
-            self.producers.pop(producer.key, None)
-            self._fail_promotion(producer, refusal.message)
-        if removed.promoted is None:
-            return
-        promoted = removed.promoted.producer
-        handle = self.producers.get(promoted.key)
-        future = self._promotions.pop(promoted.key, None)
-        if handle is not None and future is not None and not future.done():
-            handle.producer = promoted
-            future.set_result(promoted)
-
-    def _fail_promotion(self, producer: Producer, reason: str) -> None:
-        future = self._promotions.pop(producer.key, None)
-        if future is not None and not future.done():
-            future.set_exception(ProducerFenced(reason))
+        self._admission.remove(handle)
 
     # Entries
 
@@ -336,8 +227,7 @@ class Topic:
 
     async def seal(self) -> Position:
         last = await self.ledger.seal()
-        for producer in self._roster.clear():
-            self._evict(producer, "the topic is sealed")
+        self._admission.close_all("the topic is sealed")
         for subscription in self.subscriptions.values():
             subscription.wake()
             subscription.reached_end()
@@ -345,15 +235,21 @@ class Topic:
 
     def disconnect_all(self) -> None:
         self._is_ended = True
-        for producer in self._roster.clear():
-            self._evict(producer, "the topic is being unloaded")
+        self._admission.close_all("the topic is being unloaded")
         for subscription in self.subscriptions.values():
             subscription.disconnect_all()
             subscription.stop()
 
     async def unload(self) -> None:
         self.disconnect_all()
-        await self.ledger.unload()
+        try:
+            if self.deduplication is not None:
+                await self.deduplication.save()
+            await self.ledger.unload()
+        except AnabranchError as error:
+            # Nobody comes back to this instance: the next one recovers what is there.
+            self.ledger.abandon(f"unloading failed: {error}")
+            raise
 
     async def delete(self) -> None:
         self.disconnect_all()
@@ -361,9 +257,3 @@ class Topic:
         await self.ledger.delete()
         if compacted is not None:
             await self.store.delete(compacted.ledger)
-
-
-def _refusal(refused: Refused) -> ProducerBusy | ProducerFenced:
-    if refused.kind is Refusal.FENCED:
-        return ProducerFenced(refused.message)
-    return ProducerBusy(refused.message)

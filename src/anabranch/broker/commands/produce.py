@@ -24,7 +24,8 @@ NOTHING_SENT = -1
 
 def producer(session: Session, command: wire_pb2.CommandProducer) -> Awaitable[None] | None:
     existing = session.producers.get(command.producer_id)
-    if existing is not None and existing.producer.epoch >= command.epoch:
+    is_open = existing is not None and not existing.is_finishing
+    if existing is not None and is_open and existing.producer.epoch >= command.epoch:
         _succeed(session, command, existing, None)
         return None
     return _open(session, command, session.openings.begin("producer", command.producer_id))
@@ -48,10 +49,10 @@ async def _let_in(
     await _open_initial_subscription(topic, command)
     handle = _new_handle(session, topic, command)
     try:
-        _, waiting = await topic.add_producer(handle)
+        waiting = await topic.add_producer(handle)
         if waiting is not None:
             _succeed(session, command, handle, version, is_ready=False)
-            await topic.save_epoch(await waiting)
+            await topic.promoted(waiting)
         topic.require_serving()
     except BaseException:
         # Also if the client went away meanwhile: what nobody uses must not keep others out.
@@ -132,7 +133,8 @@ async def close_producer(session: Session, command: wire_pb2.CommandCloseProduce
     handle = session.producers.get(command.producer_id)
     if handle is not None:
         await handle.drain()
-        session.producers.pop(command.producer_id, None)
+        if session.producers.get(command.producer_id) is handle:
+            del session.producers[command.producer_id]
         handle.topic.remove_producer(handle)
     session.succeed(command.request_id)
 
