@@ -12,6 +12,7 @@ HOT := $(wildcard src/anabranch/*/*_codec.py src/anabranch/protocol/varints.py \
 
 demo: setup
 	$(BIN)/python examples/durable_log.py
+	$(BIN)/python examples/first_messages.py
 
 test: test-compiled test-interpreted
 
