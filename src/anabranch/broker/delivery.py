@@ -11,6 +11,8 @@ import logging
 from typing import Protocol
 
 from anabranch.broker.consumer import Consumer
+from anabranch.broker.dispatch import NO_BUDGET
+from anabranch.broker.dispatch_limits import NO_LIMITS, DispatchLimits
 from anabranch.broker.rates import RateMeter
 from anabranch.errors import AnabranchError
 from anabranch.storage.cursor import encode_ack_set
@@ -42,6 +44,9 @@ class Surrounds(Protocol):
     def meter(self) -> RateMeter: ...
 
     @property
+    def limits(self) -> DispatchLimits: ...
+
+    @property
     def title(self) -> str: ...
 
     def now_seconds(self) -> float: ...
@@ -55,6 +60,7 @@ class Pump:
     def __init__(self, around: Surrounds) -> None:
         self.around = around
         self._wake = asyncio.Event()
+        self._throttle: asyncio.TimerHandle | None = None
         self._task = asyncio.create_task(self._run(), name=f"deliver {around.title}")
 
     def wake(self) -> None:
@@ -62,17 +68,37 @@ class Pump:
 
     def stop(self) -> None:
         self._task.cancel()
+        if self._throttle is not None:
+            self._throttle.cancel()
 
     async def turn(self) -> bool:
         """Send some; whether it is worth going on at once."""
         raise NotImplementedError
+
+    def _may_send(self) -> bool:
+        """Whether the limits let anything pass now; if not, this is woken when they do."""
+        limits = self.around.limits
+        if limits is NO_LIMITS:
+            return True
+        wait = limits.wait_seconds(self.around.now_seconds())
+        if wait > 0 and (self._throttle is None or self._throttle.when() <= _loop_time()):
+            self._throttle = asyncio.get_running_loop().call_later(wait, self.wake)
+        return wait <= 0
+
+    def budget(self) -> tuple[int, int]:
+        """Messages and bytes for one turn."""
+        limits = self.around.limits
+        if limits is NO_LIMITS:
+            return NO_BUDGET, READ_BYTES
+        messages, size_bytes = limits.room(self.around.now_seconds())
+        return min(messages, NO_BUDGET), min(size_bytes, READ_BYTES)
 
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
             try:
-                if await self.turn():
+                if self._may_send() and await self.turn():
                     self._wake.set()
                     # A busy subscription must not keep the loop from its sockets.
                     await asyncio.sleep(0)
@@ -84,6 +110,10 @@ class Pump:
                 log.exception("delivery failed subscription=%s", self.around.title)
                 await asyncio.sleep(RETRY_SECONDS)
                 self._wake.set()
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def left_of(entry: Entry, bits: int | None) -> int:
@@ -111,4 +141,6 @@ def note_delivered(around: Surrounds, consumer: Consumer, messages: int, size_by
     now_seconds = around.now_seconds()
     around.meter.record(now_seconds, messages, size_bytes)
     consumer.meter.record(now_seconds, messages, size_bytes)
+    if around.limits is not NO_LIMITS:
+        around.limits.charge(now_seconds, messages, size_bytes)
     consumer.session.flush_soon()

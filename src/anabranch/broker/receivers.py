@@ -76,7 +76,16 @@ class Receiver:
         self.unacked -= messages
         if not self.is_blocked or self.unacked > self.unacked_limit // 2:
             return False
+        self._unblock()
+        return True
+
+    def limit(self, unacked_limit: int) -> None:
+        """The policy changed; whoever is below the new limit need not wait for half of the old."""
+        self.unacked_limit = unacked_limit
+        if self.is_blocked and (not unacked_limit or self.unacked < unacked_limit):
+            self._unblock()
+
+    def _unblock(self) -> None:
         self.is_blocked = False
         self.permits = min(self.permits + self.held_permits, MAX_PERMITS)
         self.held_permits = 0
-        return True

@@ -90,6 +90,7 @@ class Session(asyncio.BufferedProtocol):
         self._pongs: list[asyncio.Future[None]] = []
         self._tick: asyncio.TimerHandle | None = None
         self._last_words: asyncio.TimerHandle | None = None
+        self._throttle: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         return f"Session({self.number} {self.peer} {self.client_version!r})"
@@ -147,8 +148,9 @@ class Session(asyncio.BufferedProtocol):
             return
         self.is_closed = True
         self.connection.state = State.CLOSED
-        if self._tick is not None:
-            self._tick.cancel()
+        for timer in (self._tick, self._throttle):
+            if timer is not None:
+                timer.cancel()
         for task in self._tasks:
             task.cancel()
         self._receipts.cancel()
@@ -359,6 +361,22 @@ class Session(asyncio.BufferedProtocol):
         self._is_heard = False
         self.send(wire_pb2.CommandPing())
         self._set_tick()
+
+    def throttle(self, seconds: float) -> None:
+        """Read nothing for so long: it published faster than it may."""
+        if seconds <= 0 or self.is_closed:
+            return
+        loop = asyncio.get_running_loop()
+        if self._throttle is not None:
+            if self._throttle.when() >= loop.time() + seconds:
+                return
+            self._throttle.cancel()
+        self.brakes.put_on(Reason.RATE)
+        self._throttle = loop.call_later(seconds, self._end_throttle)
+
+    def _end_throttle(self) -> None:
+        self._throttle = None
+        self.brakes.release(Reason.RATE)
 
     def _pause_reading(self) -> None:
         if self._transport is not None and not self._transport.is_closing():

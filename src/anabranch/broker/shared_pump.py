@@ -89,6 +89,11 @@ class SharedPump(Pump):
                 )
         self.wake()
 
+    def limit_unacked(self, per_consumer: int, per_subscription: int) -> None:
+        self.delivery.unacked.relimit(per_subscription)
+        for receiver in self.delivery.receivers.values():
+            receiver.limit(per_consumer)
+
     def moved(self) -> None:
         """The mark-delete position went forward by a skip or an expiry."""
         self.delivery.drop_through(self.around.cursor.mark_delete)
@@ -96,7 +101,8 @@ class SharedPump(Pump):
         self.wake()
 
     async def turn(self) -> bool:
-        wanted = self.delivery.wanted()
+        budget, max_bytes = self.budget()
+        wanted = min(self.delivery.wanted(), budget)
         if wanted <= 0:
             if self.around.cursor.backlog == 0:
                 self.around.reached_end()
@@ -108,16 +114,16 @@ class SharedPump(Pump):
         if due:
             generation = self.delivery.generation
             return self._send_new(await self._read_each(due), generation)
-        return self.delivery.may_read_on() and await self._read_on(wanted)
+        return self.delivery.may_read_on() and await self._read_on(wanted, max_bytes)
 
-    async def _read_on(self, wanted: int) -> bool:
+    async def _read_on(self, wanted: int, max_bytes: int) -> bool:
         start = self.around.cursor.next_unacked(self._next)
         if start is None or self.around.cursor.is_over_limit:
             self.around.reached_end()
             return False
         generation = self.delivery.generation
         entries = await self.around.ledger.read(
-            start, max_entries=min(wanted, READ_ENTRIES), max_bytes=READ_BYTES
+            start, max_entries=min(wanted, READ_ENTRIES), max_bytes=max_bytes
         )
         if generation != self.delivery.generation:
             return True
@@ -192,7 +198,9 @@ class SharedPump(Pump):
             if position not in read:  # trimmed or skipped meanwhile
                 self.delivery.acknowledge(-1, position)
         places, counts, slots = self._described(entries)
-        self._send(self.delivery.redeliver(places, counts, slots), entries, counts)
+        self._send(
+            self.delivery.redeliver(places, counts, slots, budget=self.budget()[0]), entries, counts
+        )
         return True
 
     def _send_new(self, entries: list[Entry], generation: int) -> bool:
@@ -203,7 +211,11 @@ class SharedPump(Pump):
         fresh = [e for e in entries if not cursor.is_acked(Position(e.ledger, e.entry))]
         if fresh:
             places, counts, slots = self._described(fresh)
-            self._send(self.delivery.dispatch(places, counts, slots), fresh, counts)
+            self._send(
+                self.delivery.dispatch(places, counts, slots, budget=self.budget()[0]),
+                fresh,
+                counts,
+            )
         return bool(entries)
 
     def _described(

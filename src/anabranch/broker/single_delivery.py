@@ -12,7 +12,6 @@ from typing import Protocol
 from anabranch.broker.compaction import kept_bits
 from anabranch.broker.consumer import Consumer
 from anabranch.broker.delivery import (
-    READ_BYTES,
     READ_ENTRIES,
     Pump,
     Surrounds,
@@ -123,11 +122,12 @@ class SingleDelivery(Pump):
         if start is None:
             self.around.reached_end()
             return False
-        room = consumer.receiver.room()
+        budget, max_bytes = self.budget()
+        room = min(consumer.receiver.room(), budget)
         if room <= 0:
             return False
         generation = self._generation
-        entries = await self._read(start, max_entries=min(room, READ_ENTRIES), max_bytes=READ_BYTES)
+        entries = await self._read(start, max_entries=min(room, READ_ENTRIES), max_bytes=max_bytes)
         if generation == self._generation and entries:
             self._send(consumer, entries)
         return bool(entries) or generation != self._generation
@@ -143,7 +143,7 @@ class SingleDelivery(Pump):
 
     def _send(self, consumer: Consumer, entries: list[Entry]) -> None:
         fresh, counts, left = self._unacked(entries)
-        plan = plan_single(consumer.receiver, counts)
+        plan = plan_single(consumer.receiver, counts, budget=self.budget()[0])
         if len(plan.rest) == 0:
             last = entries[-1]
             self._next = Position(last.ledger, last.entry + 1)

@@ -9,7 +9,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from anabranch.broker.consumer import Consumer
+from anabranch.broker.dispatch_limits import NO_LIMITS, DispatchLimits, dispatch_limit
 from anabranch.broker.key_shared import AutoSplit, EntryBuckets, SlotOwners, StickyRanges
+from anabranch.broker.policies import EffectivePolicies
 from anabranch.broker.rates import RateMeter
 from anabranch.broker.shared_pump import SharedPump
 from anabranch.broker.single_delivery import SingleDelivery
@@ -39,6 +41,7 @@ class Subscription:
         self.meter: RateMeter = topic.new_meter()
         self.expired: RateMeter = topic.new_meter()
         self.redelivered: RateMeter = topic.new_meter()
+        self.limits = self._new_limits()
         self._key_shared: wire_pb2.KeySharedMeta | None = None
         self._is_seeking = False
         self.is_awaited = False  # its consumers were sent away by a seek and will be back
@@ -63,6 +66,25 @@ class Subscription:
 
     def now_seconds(self) -> float:
         return self.topic.clock.monotonic()
+
+    def _new_limits(self) -> DispatchLimits:
+        topic = self.topic
+        own = dispatch_limit(topic.policies.subscription_dispatch_rate, self.now_seconds())
+        found = [limit for limit in (topic.dispatch_limit, own) if limit is not None]
+        return DispatchLimits(found) if found else NO_LIMITS
+
+    def apply_policies(self, former: EffectivePolicies) -> None:
+        now = self.topic.policies
+        if (former.topic_dispatch_rate, former.subscription_dispatch_rate) != (
+            now.topic_dispatch_rate,
+            now.subscription_dispatch_rate,
+        ):
+            self.limits = self._new_limits()
+        if isinstance(self.delivery, SharedPump):
+            self.delivery.limit_unacked(
+                now.max_unacked_per_consumer, now.max_unacked_per_subscription
+            )
+        self.wake()
 
     # Consumers
 

@@ -15,9 +15,11 @@ from anabranch.broker.backlog_quota import Verdict, check_producer
 from anabranch.broker.compacted_topic import CompactedTopic
 from anabranch.broker.deduplication_log import CURSOR as DEDUPLICATION_CURSOR
 from anabranch.broker.deduplication_log import DeduplicationLog
+from anabranch.broker.dispatch_limits import dispatch_limit, publish_limit
 from anabranch.broker.policies import EffectivePolicies
 from anabranch.broker.producers import Producer
 from anabranch.broker.publishing import ProducerHandle
+from anabranch.broker.rate_limit import RateLimit
 from anabranch.broker.rates import RateMeter
 from anabranch.broker.subscription import Subscription
 from anabranch.errors import (
@@ -64,6 +66,8 @@ class Topic:
         self.created_at_ms = clock.wall_ms()
         self.last_published_ms = 0
         self.over_age: list[Verdict] = []  # subscriptions, as housekeeping last saw them
+        self.dispatch_limit = self._new_dispatch_limit()
+        self._publish_limit = publish_limit(policies.publish_rate, clock.monotonic())
         self.on_doubt: Callable[[], None] = lambda: None  # what it knows may not be so any more
         self._admission = Admission(self, policies.max_producers_per_topic)
         self._consumer_ids = 0
@@ -81,9 +85,15 @@ class Topic:
         return self.ledger.is_sealed
 
     async def apply_policies(self, policies: EffectivePolicies) -> None:
-        """From here on these hold, for whoever comes; those who are attached stay as they are."""
-        self.policies = policies
+        """From here on these hold: limits at once, the rest for whoever comes."""
+        former, self.policies = self.policies, policies
         self._admission.roster.max_producers = policies.max_producers_per_topic
+        if former.publish_rate != policies.publish_rate:
+            self._publish_limit = publish_limit(policies.publish_rate, self.clock.monotonic())
+        if former.topic_dispatch_rate != policies.topic_dispatch_rate:
+            self.dispatch_limit = self._new_dispatch_limit()
+        for subscription in self.subscriptions.values():
+            subscription.apply_policies(former)
         async with self._policy_change:
             if not self.policies.is_deduplication_on:
                 self.deduplication = None
@@ -97,6 +107,9 @@ class Topic:
     def producers(self) -> Mapping[tuple[int, int], ProducerHandle]:
         """By connection and id; also those that wait."""
         return self._admission.handles
+
+    def _new_dispatch_limit(self) -> RateLimit | None:
+        return dispatch_limit(self.policies.topic_dispatch_rate, self.clock.monotonic())
 
     def require_serving(self, subscription: Subscription | None = None) -> None:
         """NotReady if it, or the subscription, ended while its caller waited for something."""
@@ -158,6 +171,10 @@ class Topic:
         self.meter.record(now, messages, size_bytes)
         if by is not None:
             by.meter.record(now, messages, size_bytes)
+            if self._publish_limit is not None:
+                # Charged after the fact: what was received is taken, then nothing more is.
+                self._publish_limit.charge(now, messages, size_bytes)
+                by.session.throttle(self._publish_limit.wait_seconds(now))
         return future
 
     def _appended(self, future: asyncio.Future[Position]) -> None:

@@ -59,6 +59,12 @@ class Unacked:
             return 0
         return self.limit - self.messages if self.limit else 2**62
 
+    def relimit(self, limit: int) -> None:
+        """The policy changed."""
+        self.limit = limit
+        if not limit or self.messages < limit:
+            self.is_blocked = False
+
     def deliver(
         self,
         consumer: int,

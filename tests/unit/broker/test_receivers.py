@@ -67,3 +67,16 @@ def test_its_repr_tells_an_operator_why_nothing_moves() -> None:
     one = receiver(permits=10)
     one.deliver(10)
     assert repr(one) == "Receiver(1 'c', blocked, permits=0, unacked=10)"
+
+
+def test_a_raised_limit_ends_a_block_at_once() -> None:
+    receiver = Receiver(1, "c", unacked_limit=10)
+    receiver.allow(20)
+    receiver.deliver(10)
+    receiver.allow(5)
+    assert receiver.room() == 0
+    receiver.limit(12)
+    assert (receiver.room(), receiver.permits) == (2, 15)
+    receiver.deliver(2)
+    receiver.limit(0)
+    assert receiver.room() == 13

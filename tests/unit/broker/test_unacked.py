@@ -74,3 +74,13 @@ def test_what_the_cursor_passed_is_dropped_from_everybody() -> None:
     assert sorted(unacked.drop_through(B)) == [Taken(1, 1, -1), Taken(2, 2, -1)]
     assert C in unacked
     assert A not in unacked
+
+
+def test_a_raised_limit_ends_a_block_at_once() -> None:
+    unacked = Unacked(2)
+    unacked.deliver(1, [Position(1, 0), Position(1, 1)], [1, 1])
+    assert unacked.room() == 0
+    unacked.relimit(3)
+    assert unacked.room() == 1
+    unacked.relimit(0)
+    assert unacked.room() > 1000
