@@ -81,6 +81,8 @@ class Catalogue:
         """How many; 0: none, though it may not exist yet. Makes it where policy says so."""
         check_served(name)
         found = await self.partitioned.get(name)
+        if found is not None and found.is_deleted:
+            raise TopicNotFound(f"topic {name} is being deleted")
         if found is not None:
             return found.partitions
         if await self.topics.exists(name):
@@ -93,6 +95,7 @@ class Catalogue:
             raise TopicNotFound(f"topic {name} does not exist, and is not made on demand")
         if creation.kind is not TopicKind.PARTITIONED:
             return 0
+        await self.check_room(name, creation.partitions or 1)
         try:
             return (await self.partitioned.create(name, creation.partitions or 1)).partitions
         except AlreadyExists:
@@ -111,6 +114,8 @@ class Catalogue:
         if str(name) in self.topics.loaded or await self.topics.exists(name):
             return await self.topics.get(name)
         partitioned = await self.partitioned.get(name.base)
+        if partitioned is not None and partitioned.is_deleted:
+            raise TopicNotFound(f"topic {name.base} is being deleted")
         if name.partition is None and partitioned is not None:
             raise NotAllowed(
                 f"{name} has {partitioned.partitions} partitions; use {name}-partition-0 and so on"
@@ -120,7 +125,17 @@ class Catalogue:
             policies = await self._creation_policies(name)
             if not may_create or not policies.auto_topic_creation.is_allowed:
                 raise TopicNotFound(f"topic {name} does not exist, and is not made on demand")
+            await self.check_room(name, 1)
         return await self.topics.get(name, is_created=True)
+
+    async def check_room(self, name: TopicName, count: int) -> None:
+        """NotAllowed if the namespace may not have so many topics more."""
+        limit = (await self.policies_of(name)).max_topics_per_namespace
+        if limit <= 0 or count <= 0:
+            return
+        there = len(await self.topics.of_namespace(name.namespace))
+        if there + count > limit:
+            raise NotAllowed(f"namespace {name.namespace} has {there} topics, its limit is {limit}")
 
 
 def check_served(name: TopicName) -> None:

@@ -38,7 +38,7 @@ async def create_topic(broker: Broker, name: TopicName, properties: Mapping[str,
     await catalogue.namespaces.require(name.namespace)
     if await catalogue.partitioned.get(name.base) is not None and name.partition is None:
         raise AlreadyExists(f"{name} exists already, with partitions")
-    await _check_room(broker, name, 1)
+    await broker.catalogue.check_room(name, 1)
     await catalogue.topics.create(name, properties)
     log.info("topic created topic=%s", name)
 
@@ -50,7 +50,7 @@ async def create_partitions(
     await catalogue.namespaces.require(name.namespace)
     if await catalogue.topics.exists(name):
         raise AlreadyExists(f"{name} exists already, without partitions")
-    await _check_room(broker, name, count)
+    await broker.catalogue.check_room(name, count)
     await catalogue.partitioned.create(name, count, properties)
     await _make_missing(broker, name, range(count))
     log.info("partitioned topic created topic=%s partitions=%d", name, count)
@@ -68,7 +68,7 @@ async def grow_partitions(broker: Broker, name: TopicName, count: int) -> None:
             f"{name} has {found.partitions} partitions and cannot have {count}: "
             f"partitions can only be added"
         )
-    await _check_room(broker, name, count - found.partitions)
+    await broker.catalogue.check_room(name, count - found.partitions)
     await catalogue.partitioned.grow(name, count)
     # From the first: a growth that was interrupted is finished by asking again.
     await _make_missing(broker, name, range(count))
@@ -100,15 +100,6 @@ async def _make(broker: Broker, name: TopicName) -> None:
         await broker.catalogue.topics.create(name)
     except AlreadyExists:
         return
-
-
-async def _check_room(broker: Broker, name: TopicName, count: int) -> None:
-    limit = (await broker.catalogue.policies_of(name)).max_topics_per_namespace
-    if limit <= 0 or count <= 0:
-        return
-    there = len(await broker.catalogue.topics.of_namespace(name.namespace))
-    if there + count > limit:
-        raise NotAllowed(f"namespace {name.namespace} has {there} topics, its limit is {limit}")
 
 
 async def delete_topic(

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from anabranch.broker.topic_lifecycle import delete_topic, open_one, topics_under
-from anabranch.errors import AlreadyExists, NotSupported, TopicNotFound
+from anabranch.errors import AlreadyExists, NotAllowed, NotSupported, TopicNotFound
 from anabranch.topics.names import parse_topic_name
 from tests.admin_world import SPACE, AdminWorld, play
 
@@ -108,5 +108,28 @@ def test_a_policy_that_changes_during_a_load_is_not_missed() -> None:
             await asyncio.sleep(0)
         await world.done("POST", f"/namespaces/{SPACE}/maxProducersPerTopic", 7)
         assert (await loading).policies.max_producers_per_topic == 7
+
+    play(scenario)
+
+
+def test_a_partition_is_not_made_anew_while_its_topic_is_on_its_way_out() -> None:
+    async def scenario(world: AdminWorld) -> None:
+        await world.broker.catalogue.partitioned.create(P, 2)
+        await world.broker.catalogue.partitioned.mark_deleted(P)
+        with pytest.raises(TopicNotFound, match="being deleted"):
+            await world.topic("p-partition-0")
+        with pytest.raises(TopicNotFound, match="being deleted"):
+            await world.broker.catalogue.partitions_of(P, may_create=True)
+
+    play(scenario)
+
+
+def test_topics_made_on_demand_count_against_the_limit() -> None:
+    async def scenario(world: AdminWorld) -> None:
+        await world.done("POST", f"/namespaces/{SPACE}/maxTopicsPerNamespace", 1)
+        await world.topic("x")
+        await world.topic("x")
+        with pytest.raises(NotAllowed, match="its limit is 1"):
+            await world.topic("y")
 
     play(scenario)

@@ -141,7 +141,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     get(f"{PATH}/stats", get_stats, "What goes on in a topic", OBJECT, query=STATS_QUERY),
     get(f"{PATH}/internalStats", get_internal_stats, "Its ledgers and cursors", OBJECT,
         query=(AUTHORITATIVE, Query("metadata", FLAG))),
-    get(f"{PATH}/internal-info", get_internal_stats, "The same", OBJECT, query=(AUTHORITATIVE,)),
     get(f"{PATH}/lastMessageId", get_last_message_id, "Its last message", MESSAGE_ID,
         query=(AUTHORITATIVE,)),
     Endpoint("POST", f"{PATH}/terminate", terminate, "Take no more messages, for ever",
