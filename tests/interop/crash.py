@@ -32,7 +32,7 @@ import pulsar
 from anabranch.protocol import wire_pb2
 from anabranch.protocol.wire_codec import Delivery
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.raw_client import Gone, RawClient, SubType, connected
+from tests.raw_client import Gone, RawClient, SubType, connected
 
 KEYS = 8
 TOPIC = "persistent://public/default/crashing"

@@ -19,7 +19,7 @@ from anabranch.protocol.wire_codec import Send, WireId
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.exchange import connect as connect_client
 from tests.interop.exchange import receive
-from tests.interop.raw_client import (
+from tests.raw_client import (
     Earliest,
     RawClient,
     SubType,
