@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from anabranch.admin.messages import Request, read_query, split_path
-from anabranch.admin.metrics import Sample, render
+from anabranch.admin.metrics import Page, Sample
 from anabranch.errors import InvalidInput
+
+
+def page(sample: Sample) -> str:
+    written = Page()
+    written.add(sample)
+    return written.text()
+
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
@@ -49,6 +56,6 @@ def test_any_body_is_json_or_a_mistake_of_the_sender(body: bytes) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\x85\u2028\u2029")))
 def test_any_name_survives_as_a_label(name: str) -> None:
     (family,) = text_string_to_metric_families(
-        render([Sample("pulsar_rate_in", (("topic", name),), 1.0)])
+        page(Sample("pulsar_rate_in", (("topic", name),), 1.0))
     )
     assert family.samples[0].labels == {"topic": name}

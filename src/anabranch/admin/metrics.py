@@ -7,6 +7,7 @@ MAX_TOPICS the quietest topics are left out and counted in `anabranch_metrics_to
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -27,6 +28,7 @@ from anabranch.topics.json_fields import Json
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MAX_TOPICS: Final = 10_000
 MAX_SUBSCRIPTIONS: Final = 1_000  # of one topic
+PAUSE_SAMPLES: Final = 2_000
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -128,8 +130,14 @@ def broker_totals(broker: Broker) -> Totals:
     )
 
 
-def render_metrics(broker: Broker, config: Config) -> str:
-    return render(collect(broker, by_topic=config.metrics.by_topic))
+async def render_metrics(broker: Broker, config: Config) -> str:
+    page = Page()
+    for number, sample in enumerate(collect(broker, by_topic=config.metrics.by_topic)):
+        page.add(sample)
+        if number % PAUSE_SAMPLES == 0:
+            # Thousands of topics must not keep the loop from its sockets.
+            await asyncio.sleep(0)
+    return page.text()
 
 
 def samples_json(broker: Broker) -> list[Json]:
@@ -206,17 +214,23 @@ def _samples(
         yield Sample(metric.name, labels, value)
 
 
-def render(samples: Iterable[Sample]) -> str:
+class Page:
     """Samples of one name must follow one another, each name with its type before it."""
-    by_name: dict[str, list[Sample]] = {}
-    for sample in samples:
-        by_name.setdefault(sample.name, []).append(sample)
-    lines: list[str] = []
-    for name, found in by_name.items():
-        metric = KNOWN[name]
-        lines += [f"# HELP {name} {metric.meaning}", f"# TYPE {name} {metric.kind}"]
-        lines += [f"{name}{{{_labels(each.labels)}}} {each.value!r}" for each in found]
-    return "\n".join(lines) + "\n"
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+
+    def add(self, sample: Sample) -> None:
+        name = sample.name
+        lines = self._lines.get(name)
+        if lines is None:
+            metric = KNOWN[name]
+            lines = [f"# HELP {name} {metric.meaning}", f"# TYPE {name} {metric.kind}"]
+            self._lines[name] = lines
+        lines.append(f"{name}{{{_labels(sample.labels)}}} {sample.value!r}")
+
+    def text(self) -> str:
+        return "".join(f"{line}\n" for lines in self._lines.values() for line in lines)
 
 
 KNOWN: Final[Mapping[str, Metric]] = {

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from anabranch.admin import metrics
-from anabranch.admin.metrics import KNOWN, Sample, render
+from anabranch.admin.metrics import KNOWN, Page, Sample
 from tests.admin_world import SPACE, AdminWorld, play
 
 TOPIC = f"persistent://{SPACE}/x"
@@ -78,15 +78,22 @@ def test_the_number_of_series_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> No
     play(scenario)
 
 
+def page(sample: Sample) -> str:
+    written = Page()
+    written.add(sample)
+    return written.text()
+
+
 def test_labels_survive_any_name() -> None:
     name = 'a"b\\c\nd'
-    text = render([Sample("pulsar_rate_in", (("topic", name),), 1.5)])
-    (family,) = text_string_to_metric_families(text)
+    (family,) = text_string_to_metric_families(
+        page(Sample("pulsar_rate_in", (("topic", name),), 1.5))
+    )
     (sample,) = family.samples
     assert (sample.labels, sample.value) == ({"topic": name}, 1.5)
 
 
 @pytest.mark.parametrize("value", [0, 12345678901234, 0.1, 1e300])
 def test_values_are_written_in_full(value: Any) -> None:
-    (family,) = text_string_to_metric_families(render([Sample("pulsar_rate_in", (), value)]))
+    (family,) = text_string_to_metric_families(page(Sample("pulsar_rate_in", (), value)))
     assert family.samples[0].value == value

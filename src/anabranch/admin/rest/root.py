@@ -16,7 +16,7 @@ async def show_status(admin: Admin, request: Request) -> Reply:
 
 
 async def show_metrics(admin: Admin, request: Request) -> Reply:
-    return text_reply(render_metrics(admin.broker, admin.live.current), CONTENT_TYPE)
+    return text_reply(await render_metrics(admin.broker, admin.live.current), CONTENT_TYPE)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
