@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
 from anabranch.broker.server import Broker
 from anabranch.broker.topic import Topic
@@ -29,8 +29,10 @@ log = logging.getLogger(__name__)
 
 # Properties that are the broker's own begin like this, and are nobody else's business.
 OWN_PREFIX: Final = "anabranch."
-# Partitions made at the same time: enough for the store to write them in groups.
+# Topics worked on at the same time: enough for the store to write in groups.
 AT_ONCE: Final = 32
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 async def create_topic(broker: Broker, name: TopicName, properties: Mapping[str, str]) -> None:
@@ -77,14 +79,30 @@ async def grow_partitions(broker: Broker, name: TopicName, count: int) -> None:
 
 async def _make_missing(broker: Broker, name: TopicName, indexes: range) -> None:
     subscriptions = await _subscriptions_of_first(broker, name)
-    for start in range(0, len(indexes), AT_ONCE):
-        group = indexes[start : start + AT_ONCE]
-        await asyncio.gather(*(_make(broker, name.of_partition(each)) for each in group))
+    partitions = [name.of_partition(each) for each in indexes]
+    await for_each(partitions, lambda each: _make(broker, each))
+
     # A new partition must not lose, for a subscription that exists, what is sent to it at once.
-    for subscription in subscriptions:
-        for index in indexes:
-            topic = await broker.catalogue.open_topic(name.of_partition(index))
+    async def subscribe(partition: TopicName) -> None:
+        topic = await broker.catalogue.open_topic(partition)
+        for subscription in subscriptions:
             await topic.open_subscription(subscription)
+
+    if subscriptions:
+        await for_each(partitions, subscribe)
+
+
+async def for_each(items: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
+    """A group at a time; the first failure ends it, after the rest of its group."""
+    found: list[R] = []
+    for start in range(0, len(items), AT_ONCE):
+        group = [work(each) for each in items[start : start + AT_ONCE]]
+        results = await asyncio.gather(*group, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+            found.append(result)
+    return found
 
 
 async def _subscriptions_of_first(broker: Broker, name: TopicName) -> list[str]:
@@ -125,17 +143,20 @@ async def delete_partitions(broker: Broker, name: TopicName, *, force: bool) -> 
     partitions = [name.of_partition(each) for each in range(found.partitions)]
     existing = [each for each in partitions if await catalogue.topics.exists(each)]
     if not force:
-        for each in existing:
-            check_unused(await catalogue.topics.get(each))
+        for topic in await for_each(existing, catalogue.topics.get):
+            check_unused(topic)
     await catalogue.partitioned.mark_deleted(name)
-    for each in existing:
-        try:
-            await catalogue.topics.delete(each)
-        except NotFound:
-            continue  # somebody else deletes it too
+    await for_each(existing, lambda each: _delete_if_there(broker, each))
     await forget(broker, name)
     await catalogue.partitioned.delete(name)
     log.info("partitioned topic deleted topic=%s partitions=%d", name, found.partitions)
+
+
+async def _delete_if_there(broker: Broker, name: TopicName) -> None:
+    try:
+        await broker.catalogue.topics.delete(name)
+    except NotFound:
+        return  # somebody else deletes it too
 
 
 def check_unused(topic: Topic) -> None:
@@ -208,10 +229,10 @@ async def _is_owed(broker: Broker, name: TopicName) -> bool:
 
 
 async def open_all(broker: Broker, name: TopicName) -> list[Topic]:
-    return [
-        await broker.catalogue.open_topic(each, may_create=False)
-        for each in await topics_under(broker, name)
-    ]
+    return await for_each(
+        await topics_under(broker, name),
+        lambda each: broker.catalogue.open_topic(each, may_create=False),
+    )
 
 
 async def open_one(broker: Broker, name: TopicName) -> Topic:

@@ -17,7 +17,7 @@ from anabranch.admin.endpoints import (
 )
 from anabranch.admin.messages import NO_CONTENT, Reply, Request, read_properties
 from anabranch.broker import topic_lifecycle
-from anabranch.broker.topic_lifecycle import open_all, partition_count
+from anabranch.broker.topic_lifecycle import for_each, open_all, partition_count
 from anabranch.broker.topic_stats import message_id_json, sum_stats, topic_stats
 from anabranch.errors import Malformed, NotSupported, TopicNotFound
 from anabranch.topics.json_fields import Json, shown
@@ -107,10 +107,11 @@ async def terminate(admin: Admin, request: Request) -> Reply:
     if not await partition_count(admin.broker, name):
         raise NotSupported(f"{name} is not partitioned")
     topics = await open_all(admin.broker, name)
+    ends = await for_each(topics, lambda topic: topic.seal())
+    pairs = zip(topics, ends, strict=True)
     return Reply(
-        {str(topic.partition): message_id_json(await topic.seal(), topic.partition)
-         for topic in topics}
-    )  # fmt: skip
+        {str(topic.partition): message_id_json(end, topic.partition) for topic, end in pairs}
+    )
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

@@ -23,7 +23,7 @@ from anabranch.admin.messages import NO_CONTENT, Reply, Request
 from anabranch.broker import subscription_moves as moves
 from anabranch.broker.subscription import Subscription
 from anabranch.broker.topic import Topic
-from anabranch.broker.topic_lifecycle import open_all, open_one
+from anabranch.broker.topic_lifecycle import for_each, open_all, open_one
 from anabranch.errors import (
     AlreadyExists,
     ConsumerBusy,
@@ -78,9 +78,10 @@ async def create(admin: Admin, request: Request) -> Reply:
         raise AlreadyExists(f"subscription {name!r} of {request.topic} exists already")
     for topic in topics:
         _check_room(topic, name)
-    for topic in topics:
-        if name not in topic.subscriptions:
-            await moves.create_subscription(topic, name, position, properties)
+    missing = [topic for topic in topics if name not in topic.subscriptions]
+    await for_each(
+        missing, lambda topic: moves.create_subscription(topic, name, position, properties)
+    )
     return NO_CONTENT
 
 
@@ -119,14 +120,12 @@ async def delete(admin: Admin, request: Request) -> Reply:
                 raise ConsumerBusy(
                     f"{subscription.title} has {len(subscription.consumers)} consumers"
                 )
-    for subscription in found:
-        await subscription.topic.delete_subscription(subscription.name)
+    await for_each(found, lambda each: each.topic.delete_subscription(each.name))
     return NO_CONTENT
 
 
 async def skip_all(admin: Admin, request: Request) -> Reply:
-    for subscription in await _subscriptions(admin, request):
-        await moves.skip_all(subscription)
+    await for_each(await _subscriptions(admin, request), moves.skip_all)
     return NO_CONTENT
 
 
@@ -140,8 +139,10 @@ async def skip(admin: Admin, request: Request) -> Reply:
 async def expire(admin: Admin, request: Request) -> Reply:
     seconds = request.integer("seconds")
     now_ms = admin.broker.world.clock.wall_ms()
-    for subscription in await _subscriptions(admin, request):
-        await moves.expire_older(subscription, seconds, now_ms)
+    await for_each(
+        await _subscriptions(admin, request),
+        lambda each: moves.expire_older(each, seconds, now_ms),
+    )
     return NO_CONTENT
 
 
@@ -156,8 +157,9 @@ async def expire_all(admin: Admin, request: Request) -> Reply:
 
 async def reset_to_time(admin: Admin, request: Request) -> Reply:
     time_ms = request.integer("timestamp")
-    for subscription in await _subscriptions(admin, request):
-        await moves.reset_to_time(subscription, time_ms)
+    await for_each(
+        await _subscriptions(admin, request), lambda each: moves.reset_to_time(each, time_ms)
+    )
     return NO_CONTENT
 
 
@@ -178,14 +180,16 @@ async def get_properties(admin: Admin, request: Request) -> Reply:
 
 async def set_properties(admin: Admin, request: Request) -> Reply:
     properties = request.properties()
-    for subscription in await _subscriptions(admin, request):
-        await subscription.cursor.set_properties(properties)
+    await for_each(
+        await _subscriptions(admin, request), lambda each: each.cursor.set_properties(properties)
+    )
     return NO_CONTENT
 
 
 async def clear_properties(admin: Admin, request: Request) -> Reply:
-    for subscription in await _subscriptions(admin, request):
-        await subscription.cursor.set_properties({})
+    await for_each(
+        await _subscriptions(admin, request), lambda each: each.cursor.set_properties({})
+    )
     return NO_CONTENT
 
 
