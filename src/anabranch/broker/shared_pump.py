@@ -24,7 +24,7 @@ from anabranch.broker.dispatch import Plan
 from anabranch.broker.key_shared import Ranges, SlotOwners
 from anabranch.broker.shared_delivery import SharedDelivery
 from anabranch.broker.sticky_key import sticky_hash
-from anabranch.errors import RemoteProtocolError
+from anabranch.errors import AnabranchError, RemoteProtocolError
 from anabranch.protocol import wire_pb2
 from anabranch.protocol.entries import locate, parse_metadata, sticky_key
 from anabranch.runtime.world import Clock
@@ -113,7 +113,7 @@ class SharedPump(Pump):
         due = self._take_due(min(wanted, READ_ENTRIES))
         if due:
             generation = self.delivery.generation
-            return self._send_new(await self._read_each(due), generation)
+            return self._send_new(await self._read_due(due), generation)
         return self.delivery.may_read_on() and await self._read_on(wanted, max_bytes)
 
     async def _read_on(self, wanted: int, max_bytes: int) -> bool:
@@ -160,6 +160,15 @@ class SharedPump(Pump):
         if next_ms is not None:
             seconds = max(0, next_ms - self._clock.wall_ms()) / 1000
             self._timer = asyncio.get_running_loop().call_later(seconds, self.wake)
+
+    async def _read_due(self, positions: Sequence[Position]) -> list[Entry]:
+        try:
+            return await self._read_each(positions)
+        except AnabranchError:
+            # Nobody else remembers them: they are due still, at the next try.
+            for position in positions:
+                self.delayed.add(self._clock.wall_ms(), position)
+            raise
 
     async def _read_each(self, positions: Sequence[Position]) -> list[Entry]:
         """Entries anywhere; those that follow one another are read together."""

@@ -99,10 +99,10 @@ class SingleDelivery(Pump):
         self, consumer: Consumer, positions: list[Position] | None, epoch: int | None
     ) -> None:
         """Single entries cannot be had again without breaking the order: all of them are."""
-        if consumer is not self.active:
-            return
         if epoch is not None:
             consumer.epoch = epoch
+        if consumer is not self.active:
+            return
         self.rewind()
         self.wake()
 
