@@ -46,6 +46,7 @@ class Application:
         self._router = Router(self._endpoints)
         self._limits = limits or HttpLimits()
         self._running = 0
+        self._description: dict[str, Any] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -105,7 +106,9 @@ class Application:
 
     def _page(self, name: str) -> Reply | None:
         if name == "openapi.json":
-            return Reply(describe(self._endpoints))
+            if self._description is None:
+                self._description = describe(self._endpoints)
+            return Reply(self._description)
         if name == "docs":
             return Reply(DOCS_PAGE, content_type="text/html; charset=utf-8")
         return None

@@ -5,6 +5,7 @@ The page for people needs nothing from elsewhere: it reads the description and l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -52,7 +53,8 @@ def describe(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": endpoint.summary,
-        "operationId": f"{endpoint.method.lower()} {endpoint.path}",
+        # A name that generators of clients can use.
+        "operationId": re.sub(r"\W+", "_", f"{endpoint.method.lower()}{endpoint.path}").strip("_"),
         "tags": [endpoint.tag],
         "parameters": _parameters(endpoint),
         "responses": _responses(endpoint),

@@ -31,6 +31,7 @@ def test_every_name_of_a_path_is_a_parameter() -> None:
 def test_operations_have_ids_of_their_own() -> None:
     ids = [operation["operationId"] for _, _, operation in operations()]
     assert len(ids) == len(set(ids))
+    assert all(each.isidentifier() for each in ids)
 
 
 def test_the_description_and_its_page_are_served_without_help_from_elsewhere() -> None:
