@@ -7,11 +7,13 @@ from typing import Any, cast
 
 import pytest
 
+from anabranch.broker import housekeeping
 from anabranch.broker.producers import AccessMode, Producer
 from anabranch.broker.publishing import ProducerHandle
 from anabranch.broker.topic import Topic
 from anabranch.errors import NotAllowed, OverQuota, ProducersHeld
 from tests.admin_world import SPACE, AdminWorld, play
+from tests.managed_world import turns, until
 
 HOME = f"/namespaces/{SPACE}"
 
@@ -380,5 +382,23 @@ def test_a_changed_interval_holds_at_once() -> None:
         await world.admin.live.set("brokerDeleteInactiveTopicsFrequencySeconds", "7")
         world.clock.now_ms += 7_000
         assert world.keeping.due() == ["inactive"]
+
+    play(scenario)
+
+
+def test_it_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "LOOK_SECONDS", 0.0)
+
+    async def scenario(world: AdminWorld) -> None:
+        topic = await world.publish(10)
+        await world.subscribe()
+        await world.done("POST", f"{HOME}/messageTTL", 4)
+        running = asyncio.create_task(world.keeping.run())
+        await turns()
+        assert topic.subscription("s").cursor.backlog == 10
+        world.clock.now_ms += 5 * 60_000
+        await until(lambda: topic.subscription("s").cursor.backlog == 0)
+        running.cancel()
+        await asyncio.wait([running])
 
     play(scenario)
