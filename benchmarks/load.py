@@ -18,7 +18,7 @@ from typing import Literal
 
 from benchmarks.peers.anabranch_driver import Anabranch
 from benchmarks.peers.bare_driver import Bare
-from benchmarks.peers.channel import Publisher, System, read_all, receive
+from benchmarks.peers.channel import Failed, Publisher, System, read_all, receive
 from benchmarks.peers.nats_driver import Nats
 from benchmarks.peers.process import Usage, usage_of
 from benchmarks.peers.redis_driver import Redis
@@ -166,6 +166,8 @@ def tail(system: System, job: Job) -> Figures:
 
 
 def _rates(job: Job, messages: int, seconds: float, cpu_seconds: float) -> Figures:
+    if not messages:
+        raise Failed(f"nothing was acknowledged in {seconds:.1f} s")
     size = messages * job.size
     return {
         "msg/s": messages / seconds,

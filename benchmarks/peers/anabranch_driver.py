@@ -82,6 +82,8 @@ class Link:
                 return 0
             case Broken(error):
                 raise error
+            case Command(_, message):
+                raise Failed(f"{type(message).__name__} {message}".replace("\n", " "))
         raise Failed(str(event))
 
     def _is_ping(self, command: Command) -> bool:
