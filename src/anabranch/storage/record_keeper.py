@@ -58,7 +58,16 @@ class RecordKeeper:
         self._is_unsure = False  # a save may or may not have been applied
 
     async def update(self, change: Callable[[ManagedRecord], ManagedRecord]) -> ManagedRecord:
-        """Store `change` of the current record. Fenced, for good, if another owner changed it."""
+        """Store `change` of the current record. Fenced, for good, if another owner changed it.
+
+        A change that has begun is finished even if the caller is cancelled: a save under way that
+        nobody waits for would look like another owner's to the next one.
+        """
+        work = asyncio.create_task(self._update(change), name=f"update {self.name}")
+        work.add_done_callback(_retrieve)
+        return await asyncio.shield(work)
+
+    async def _update(self, change: Callable[[ManagedRecord], ManagedRecord]) -> ManagedRecord:
         async with self._turn:
             await self._settle()
             changed = change(self.record)
@@ -103,3 +112,9 @@ class RecordKeeper:
         error = Fenced(f"managed ledger {self.name} has another owner: {reason}")
         self._tenure.end(error)
         return error
+
+
+def _retrieve(work: asyncio.Task[ManagedRecord]) -> None:
+    """Whoever asked may be gone; then its error is nobody's."""
+    if not work.cancelled():
+        work.exception()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -99,5 +100,40 @@ def test_a_change_that_changes_nothing_is_not_written() -> None:
         before = await records.load("x")
         await mine.update(lambda record: record)
         assert await records.load("x") == before
+
+    run(scenario())
+
+
+class SlowRecords(MemoryRecords):
+    """Says when a save is applied, and answers only when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.applied = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def save(self, name: str, record: ManagedRecord, expected: int) -> int:
+        version = await super().save(name, record, expected)
+        self.applied.set()
+        await self.may_answer.wait()
+        return version
+
+
+def test_a_caller_that_goes_away_in_the_middle_of_a_change_does_not_end_the_tenure() -> None:
+    async def scenario() -> None:
+        records = SlowRecords()
+        mine, tenure = await keeper(records)
+        records.applied.clear()
+        records.may_answer.clear()
+        change = asyncio.create_task(mine.update(lambda record: owned_by("me", record)))
+        await records.applied.wait()
+        change.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await change
+        records.may_answer.set()
+        changed = await mine.update(lambda record: replace(record, properties={"a": "b"}))
+        assert (changed.owner, changed.properties) == ("me", {"a": "b"})
+        assert tenure.error is None
 
     run(scenario())
