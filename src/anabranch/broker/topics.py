@@ -17,6 +17,7 @@ from anabranch.broker.policies import EffectivePolicies
 from anabranch.broker.topic import Topic
 from anabranch.errors import (
     AlreadyExists,
+    AnabranchError,
     BadVersion,
     NotAllowed,
     NotFound,
@@ -117,6 +118,8 @@ class Topics:
             policies = await self._policies_of(name)
             topic = Topic(name, ledger, self._around.store, self._around.clock, policies)
             topic.on_doubt = partial(self._reload, topic)
+            # Those attached to an instance that has ended would wait for ever.
+            ledger.on_end(partial(self._lost, topic))
             await self._enter(topic)
             return topic
         raise Unavailable(f"{name} changed owners {LOAD_ATTEMPTS} times while being loaded")
@@ -141,6 +144,9 @@ class Topics:
         if topic is None:
             raise TopicNotFound(f"topic {name} is not loaded here")
         await self._end(topic, topic.unload())
+
+    def _lost(self, topic: Topic, error: AnabranchError) -> None:
+        topic.on_doubt()
 
     def _reload(self, topic: Topic) -> None:
         """Whoever uses it comes back, to an instance that has read what is on disk."""

@@ -197,6 +197,10 @@ class ManagedLedger:
         """Why this instance does nothing any more, None while it does."""
         return self._tenure.error
 
+    def on_end(self, listener: Callable[[AnabranchError], None]) -> None:
+        """Call it once, as soon as `ended_by` is known."""
+        self._tenure.on_end(listener)
+
     @property
     def first_position(self) -> Position | None:
         """The oldest entry there is."""
