@@ -37,6 +37,7 @@ class Manners:
     part_share: float = 0.3  # of batches
     pause_seconds: float = 0.02
     close_share: float = 0.02
+    ask_share: float = 0.1  # for the last message id
 
 
 class ModelConsumer:
@@ -109,6 +110,17 @@ class ModelConsumer:
             async with asyncio.timeout(self.random.random()):
                 await self._news.wait()
 
+    async def _ask_for_the_last(self, link: Link) -> None:
+        here, sent_at = self._here, now()
+        assert here is not None
+        least = self.subscription.last_owed()
+        command = wire_pb2.CommandGetLastMessageId(consumer_id=self.number)
+        answer = await link.request(command)
+        assert isinstance(answer, wire_pb2.CommandGetLastMessageIdResponse)
+        last = Position(_signed(answer.last_message_id.ledgerId), answer.last_message_id.entryId)
+        assert last >= least, f"{last} is called the last, {least} was answered before"
+        here.proved_at = max(here.proved_at, sent_at)
+
     def _over(self) -> None:
         if self._here is not None:
             self._here.is_over = True
@@ -126,6 +138,8 @@ class ModelConsumer:
             if link.is_lost or not self._is_open:
                 continue
             self._acknowledge_some()
+            if self.random.random() < self.manners.ask_share:
+                await self._ask_for_the_last(link)
             if self.random.random() < self.manners.close_share:
                 break
         if self._is_open and not link.is_lost:
@@ -261,6 +275,10 @@ def _wire_id(position: Position) -> WireId:
     wire_id = WireId()
     wire_id.ledger, wire_id.entry = position
     return wire_id
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number
 
 
 def bits_of(words: list[int]) -> int:

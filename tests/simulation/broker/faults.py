@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 
 from tests.simulation.broker.service import Service
@@ -20,18 +21,21 @@ class Nemesis:
         world: SimulatedWorld,
         service: Service,
         hosts: list[str],
+        progress: Callable[[], int],
         kinds: tuple[str, ...] = NETWORK + BROKER + DISK,
     ) -> None:
+        """`progress` rises with every answer that a client got."""
         self.world = world
         self.service = service
         self.hosts = hosts
+        self.progress = progress
         self.kinds = kinds
         self.random = Random(f"{world.seed}/nemesis")
         self._needs_restart = False
 
     async def run(self) -> None:
         for _ in range(self.random.randint(1, 6)):
-            await asyncio.sleep(self.random.random() * self.random.choice((0.02, 0.2, 0.2, 5.0)))
+            await self._choose_a_moment()
             kind = self.random.choice(self.kinds)
             self.world.trace.note("nemesis", kind)
             await self._break(kind)
@@ -40,6 +44,17 @@ class Nemesis:
                 self._start_if_down()
         await asyncio.sleep(self.random.random() * self.random.choice((0.1, 20.0)))
         await self.make_peace()
+
+    async def _choose_a_moment(self) -> None:
+        """Any time, but more often just after something was answered: that must not be lost."""
+        if self.random.random() < 0.4:
+            await asyncio.sleep(self.random.random() * self.random.choice((0.02, 0.2, 5.0)))
+            return
+        wanted = self.progress() + self.random.randint(1, 15)
+        for _ in range(300):
+            if self.progress() >= wanted:
+                return
+            await asyncio.sleep(0.002 * self.random.random())
 
     async def _break(self, kind: str) -> None:
         if kind in NETWORK:

@@ -151,6 +151,7 @@ class Link(asyncio.Protocol):
                 | wire_pb2.CommandError()
                 | wire_pb2.CommandProducerSuccess()
                 | wire_pb2.CommandAckResponse()
+                | wire_pb2.CommandGetLastMessageIdResponse()
             ):
                 answer = self._answers.pop(message.request_id, None)
                 assert answer is not None, f"an answer to nothing: {message}"

@@ -18,7 +18,6 @@ from anabranch.topics.positions import Position
 from tests.simulation.broker.link import Client, Link, LinkLost, RequestRefused
 from tests.simulation.broker.topic_history import Message, TopicHistory
 
-WINDOW = 8
 Mode = wire_pb2.ProducerAccessMode
 
 
@@ -31,6 +30,7 @@ class Habits:
     pause_seconds: float = 0.005
     filler_bytes: int = 0
     mode: int = Mode.Shared
+    window: int = 8  # entries sent and not answered
 
 
 class ModelProducer:
@@ -129,7 +129,7 @@ class ModelProducer:
                 raise LinkLost
             if not self._is_open:
                 return
-            if self.left and len(self.pending) < WINDOW:
+            if self.left and len(self.pending) < self.habits.window:
                 self._send_some(link)
                 await asyncio.sleep(self.random.random() * self.habits.pause_seconds)
             else:
@@ -150,7 +150,8 @@ class ModelProducer:
             link.abort()  # a send that is not answered in time
 
     def _send_some(self, link: Link) -> None:
-        for _ in range(min(self.left, WINDOW - len(self.pending), self.random.choice((1, 1, 4)))):
+        room = self.habits.window - len(self.pending)
+        for _ in range(min(self.left, room, self.random.choice((1, 1, 4)))):
             count = self.random.choice((1, 1, 1, 3))
             message = Message(
                 self.name,

@@ -166,6 +166,11 @@ class SubscriptionHistory:
         """What a cumulative acknowledgement covers, of what anybody knows."""
         return [each for each in self.topic.stored if each <= position]
 
+    def last_owed(self) -> Position:
+        """The last entry that a producer knows of and this subscription still needs."""
+        answered = [each for each in self.topic.answered.values() if each is not None]
+        return max((each for each in answered if each not in self.asked), default=EARLIEST)
+
     # The end
 
     def undelivered(self) -> list[bytes]:

@@ -52,7 +52,7 @@ async def contest_a_topic(world: SimulatedWorld) -> None:
     hosts = [f"client-{number}" for number in range(random.randint(2, 4))]
     for host in hosts:
         world.machine(host).spawn(partial(contest, run, host))
-    await Nemesis(world, service, hosts).run()
+    await Nemesis(world, service, hosts, lambda: len(topic.answered)).run()
     await expect_the_end(run, len(hosts))
     check_reigns(run)
     topic.check_order()

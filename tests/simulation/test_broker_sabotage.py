@@ -1,0 +1,114 @@
+"""The rules of broker histories can fail: each is shown a broken broker, and must say so.
+
+See test_sabotage.py. Here a broker answers before anything is durable, forgets what it confirmed,
+stores doubles, gives one key to two consumers, or lets two have what only one may have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from anabranch.broker import subscription
+from anabranch.broker.deduplication_log import DeduplicationLog
+from anabranch.broker.producers import Accepted, ProducerRoster
+from anabranch.broker.single_delivery import SingleDelivery
+from anabranch.broker.subscription import Subscription
+from anabranch.runtime.world import Buffer
+from anabranch.storage.cursor_log import CursorLog
+from tests.simulation.catalogue import WORKLOADS, run_seed
+from tests.simulation.disk import DiskFile
+
+
+def complaint(workload: str = "broker-crashes", seeds: range = range(150)) -> str:
+    """What the first seed says that is not content."""
+    for seed in seeds:
+        try:
+            run_seed(WORKLOADS[workload], seed)
+        except AssertionError as error:
+            return f"seed {seed}: {error}"
+    return "nothing"
+
+
+def test_an_answer_before_the_message_is_durable_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is synced a moment later, which is what "periodic sync" means in other systems."""
+    write = DiskFile.write
+
+    async def write_and_sync_later(
+        self: DiskFile, offset: int, pieces: Sequence[Buffer], *, sync: bool = False
+    ) -> None:
+        is_journal = "/journal/" in self._path
+        await write(self, offset, pieces, sync=sync and not is_journal)
+        if sync and is_journal:
+            task = asyncio.get_running_loop().create_task(sync_later(self))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    monkeypatch.setattr(DiskFile, "write", write_and_sync_later)
+    found = complaint(seeds=range(60))
+    assert "lost: " in found or "forgotten" in found, found
+
+
+async def sync_later(file: DiskFile) -> None:
+    await asyncio.sleep(0.05)
+    await file.sync()
+
+
+def test_a_confirmed_acknowledgement_that_was_not_saved_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def promise(self: CursorLog, *args: Any) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(CursorLog, "persist", promise)
+    assert "forgotten" in complaint()
+
+
+def test_doubles_that_a_restart_lets_in_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DeduplicationLog, "replay", lambda *ignored: None)
+    assert "lies at" in complaint()
+
+
+def test_a_key_at_two_consumers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription, "_owners_for", lambda meta: None)
+    found = complaint(seeds=range(40))
+    assert "both hold key" in found or "delivered first after" in found, found
+
+
+def test_two_consumers_of_an_exclusive_subscription_are_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Subscription, "check", lambda *ignored: None)
+    found = complaint(seeds=range(30, 130))
+    assert "until" in found or "came after" in found, found
+
+
+def test_a_delivery_that_skips_an_entry_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    send = SingleDelivery._send
+
+    def send_but_the_last(self: SingleDelivery, consumer: Any, entries: list[Any]) -> None:
+        send(self, consumer, entries)
+        if len(entries) > 2:
+            self._next = self._next.next()
+
+    monkeypatch.setattr(SingleDelivery, "_send", send_but_the_last)
+    found = complaint()
+    assert "lost" in found or "delivered first after" in found, found
+
+
+def test_two_holders_of_a_topic_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProducerRoster, "holder", property(lambda self: None))
+    monkeypatch.setattr(ProducerRoster, "_hold", _hold_too)
+    found = complaint("broker-access")
+    assert any(word in found for word in ("had the topic", "share an epoch", "had epoch")), found
+
+
+def _hold_too(self: ProducerRoster, producer: Any, topic_epoch: int) -> Any:
+    self.topic_epoch = topic_epoch
+    self._names[producer.name] = producer.key
+    return Accepted(replace(producer, topic_epoch=topic_epoch), is_epoch_new=True)
