@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from anabranch.broker.rates import RateMeter
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from anabranch.broker.subscription import Subscription
 
 NO_EPOCH = -1
+BROKER_MAGIC = b"\x0e\x02"
 
 
 class Consumer:
@@ -55,7 +56,7 @@ class Consumer:
         ack_set: list[int] | None = None,
     ) -> None:
         body = entry.body
-        if body[:2] == b"\x0e\x02" and not self.session.takes_broker_block:
+        if body[:2] == BROKER_MAGIC and not self.session.takes_broker_block:
             body = without_broker_block(body)
         self.session.connection.send_delivery(
             self.id,
@@ -67,6 +68,32 @@ class Consumer:
             ack_set=ack_set,
             consumer_epoch=self.epoch,
         )
+
+    def deliver_plain(self, entries: Sequence[Entry], partition: int) -> int:
+        """Entries with nothing to be said about them but where they are; how many bytes."""
+        bodies = [entry.body for entry in entries]
+        if not self.session.takes_broker_block:
+            bodies = [
+                without_broker_block(body) if body[:2] == BROKER_MAGIC else body for body in bodies
+            ]
+        first, last = entries[0], entries[-1]
+        is_run = first.ledger == last.ledger and last.entry - first.entry == len(entries) - 1
+        connection = self.session.connection
+        if is_run and self.epoch == NO_EPOCH:
+            connection.send_deliveries(
+                self.id, first.ledger, first.entry, bodies, partition=partition
+            )
+        else:
+            for entry, body in zip(entries, bodies, strict=True):
+                connection.send_delivery(
+                    self.id,
+                    entry.ledger,
+                    entry.entry,
+                    body,
+                    partition=partition,
+                    consumer_epoch=self.epoch,
+                )
+        return sum(map(len, bodies))
 
     def tell_active(self, is_active: bool) -> None:
         if self.session.protocol_version >= 12:

@@ -21,12 +21,10 @@ from anabranch.broker.delivery import (
     note_delivered,
 )
 from anabranch.broker.dispatch import Plan
+from anabranch.broker.entry_traits import deliver_at_ms, slot_hashes
 from anabranch.broker.key_shared import Ranges, SlotOwners
 from anabranch.broker.shared_delivery import SharedDelivery
-from anabranch.broker.sticky_key import sticky_hash
-from anabranch.errors import AnabranchError, RemoteProtocolError
-from anabranch.protocol import wire_pb2
-from anabranch.protocol.entries import locate, parse_metadata, sticky_key
+from anabranch.errors import AnabranchError
 from anabranch.runtime.world import Clock
 from anabranch.storage.ledger import Entry
 from anabranch.topics.positions import Position
@@ -137,8 +135,7 @@ class SharedPump(Pump):
             return entries
         now_ms, ready = self._clock.wall_ms(), []
         for entry in entries:
-            metadata = _metadata_of(entry)
-            due_ms = metadata.deliver_at_time if metadata.HasField("deliver_at_time") else 0
+            due_ms = deliver_at_ms(entry.body)
             if due_ms <= now_ms:
                 ready.append(entry)
             elif not self.delayed.add(due_ms, Position(entry.ledger, entry.entry)):
@@ -207,59 +204,57 @@ class SharedPump(Pump):
             if position not in read:  # trimmed or skipped meanwhile
                 self.delivery.acknowledge(-1, position)
         places, counts, slots = self._described(entries)
-        self._send(
-            self.delivery.redeliver(places, counts, slots, budget=self.budget()[0]), entries, counts
-        )
+        plan = self.delivery.redeliver(places, counts, slots, budget=self.budget()[0])
+        self._send(plan, entries)
         return True
 
     def _send_new(self, entries: list[Entry], generation: int) -> bool:
         if generation != self.delivery.generation:
             return True
         # What was acknowledged meanwhile, or out of turn before.
-        cursor = self.around.cursor
-        fresh = [e for e in entries if not cursor.is_acked(Position(e.ledger, e.entry))]
+        cursor, fresh = self.around.cursor, entries
+        if cursor.has_holes or (entries and _position(entries[0]) <= cursor.mark_delete):
+            fresh = [e for e in entries if not cursor.is_acked(_position(e))]
         if fresh:
             places, counts, slots = self._described(fresh)
-            self._send(
-                self.delivery.dispatch(places, counts, slots, budget=self.budget()[0]),
-                fresh,
-                counts,
-            )
+            plan = self.delivery.dispatch(places, counts, slots, budget=self.budget()[0])
+            self._send(plan, fresh)
         return bool(entries)
 
     def _described(
         self, entries: list[Entry]
     ) -> tuple[list[Position], list[int], list[int] | None]:
         places = [Position(e.ledger, e.entry) for e in entries]
-        bits = self.around.cursor.unacked_bits
-        counts = [left_of(e, bits(place)) for e, place in zip(entries, places, strict=True)]
+        if self.around.cursor.has_partial_batches:
+            bits = self.around.cursor.unacked_bits
+            counts = [left_of(e, bits(place)) for e, place in zip(entries, places, strict=True)]
+        else:
+            counts = [e.messages for e in entries]
         owners = self.delivery.owners
         if owners is None:
             return places, counts, None
-        return places, counts, [_slot_of(owners, entry) for entry in entries]
+        return places, counts, [owners.slot_of(*slot_hashes(e.body)) for e in entries]
 
-    def _send(self, plan: Plan, entries: list[Entry], counts: list[int]) -> None:
-        redeliveries, unacked_bits = self.delivery.counts, self.around.cursor.unacked_bits
+    def _send(self, plan: Plan, entries: list[Entry]) -> None:
+        is_plain = not self.delivery.counts and not self.around.cursor.has_partial_batches
         for consumer_id, indexes, messages in plan.grants:
-            consumer, size = self.consumers[consumer_id], 0
-            for index in indexes:
-                entry = entries[index]
-                size += len(entry.body)
-                position = Position(entry.ledger, entry.entry)
-                count = redeliveries.of(position) if redeliveries else 0
-                deliver(self.around, consumer, entry, unacked_bits(position), count)
+            consumer = self.consumers[consumer_id]
+            granted = [entries[index] for index in indexes]
+            if is_plain:
+                size = consumer.deliver_plain(granted, self.around.partition)
+            else:
+                size = self._send_each(consumer, granted)
             note_delivered(self.around, consumer, messages, size)
 
+    def _send_each(self, consumer: Consumer, entries: list[Entry]) -> int:
+        redeliveries, unacked_bits = self.delivery.counts, self.around.cursor.unacked_bits
+        size = 0
+        for entry in entries:
+            position = Position(entry.ledger, entry.entry)
+            size += len(entry.body)
+            deliver(self.around, consumer, entry, unacked_bits(position), redeliveries.of(position))
+        return size
 
-def _metadata_of(entry: Entry) -> wire_pb2.MessageMetadata:
-    try:
-        bounds = locate(entry.body)
-        return parse_metadata(memoryview(entry.body)[bounds.metadata_start : bounds.payload_start])
-    except RemoteProtocolError:
-        return wire_pb2.MessageMetadata()  # stored before anybody looked: its consumer will say
 
-
-def _slot_of(owners: SlotOwners, entry: Entry) -> int:
-    metadata = _metadata_of(entry)
-    lowest = metadata.entry_hash_min if metadata.HasField("entry_hash_min") else None
-    return owners.slot_of(sticky_hash(sticky_key(metadata)), lowest)
+def _position(entry: Entry) -> Position:
+    return Position(entry.ledger, entry.entry)

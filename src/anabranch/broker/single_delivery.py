@@ -142,20 +142,28 @@ class SingleDelivery(Pump):
         return self._is_compacted and position <= self.around.ledger.spans().start
 
     def _send(self, consumer: Consumer, entries: list[Entry]) -> None:
-        fresh, counts, left = self._unacked(entries)
+        first = Position(entries[0].ledger, entries[0].entry)
+        cursor = self.around.cursor
+        left: list[int | None] | None = None
+        if self._is_compacted or cursor.has_holes or first <= cursor.mark_delete:
+            fresh, counts, left = self._unacked(entries)
+        else:
+            fresh, counts = entries, [entry.messages for entry in entries]
         plan = plan_single(consumer.receiver, counts, budget=self.budget()[0])
         if len(plan.rest) == 0:
-            last = entries[-1]
-            self._next = Position(last.ledger, last.entry + 1)
+            self._next = Position(entries[-1].ledger, entries[-1].entry + 1)
         else:
-            first = fresh[plan.rest[0]]
-            self._next = Position(first.ledger, first.entry)
+            rest = fresh[plan.rest[0]]
+            self._next = Position(rest.ledger, rest.entry)
         for grant in plan.grants:
-            size = 0
-            for index in grant.entries:
-                entry = fresh[index]
-                size += len(entry.body)
-                deliver(self.around, consumer, entry, left[index])
+            granted = [fresh[index] for index in grant.entries]
+            if left is None:
+                size = consumer.deliver_plain(granted, self.around.partition)
+            else:
+                bits = [left[index] for index in grant.entries]
+                for entry, each in zip(granted, bits, strict=True):
+                    deliver(self.around, consumer, entry, each)
+                size = sum([len(entry.body) for entry in granted])
             consumer.receiver.deliver(grant.messages)
             note_delivered(self.around, consumer, grant.messages, size)
 

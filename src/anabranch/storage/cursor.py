@@ -96,6 +96,14 @@ class Cursor:
         return sum(map(len, self._runs.values()))
 
     @property
+    def has_holes(self) -> bool:
+        return bool(self._runs or self._batches)
+
+    @property
+    def has_partial_batches(self) -> bool:
+        return bool(self._batches)
+
+    @property
     def is_over_limit(self) -> bool:
         return self.run_count + len(self._batches) > MAX_RUNS
 

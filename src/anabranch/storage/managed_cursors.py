@@ -64,6 +64,15 @@ class ManagedCursor:
         return self._logged.cursor.is_over_limit
 
     @property
+    def has_holes(self) -> bool:
+        """Whether anything behind the mark is acknowledged, in whole or in part."""
+        return self._logged.cursor.has_holes
+
+    @property
+    def has_partial_batches(self) -> bool:
+        return self._logged.cursor.has_partial_batches
+
+    @property
     def backlog(self) -> int:
         """Entries not acknowledged whole."""
         return self._logged.cursor.backlog(self._spans())
