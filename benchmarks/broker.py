@@ -109,8 +109,10 @@ def publishing(base: Job) -> Iterator[Step]:
     for topics in (16, 64) if base.system != "bare" else ():
         job = replace(base, name=f"t{topics}", topics=topics)
         yield Step(f"publish 1 KB, 1000 in flight, {topics} topics", job)
-    many = replace(base, name="c10", connections=10)
-    yield Step("publish 1 KB, 1000 in flight, 10 connections", many)
+    # Redis is at its best when many connections share a turn of its loop.
+    for connections in (10, 50):
+        job = replace(base, name=f"c{connections}", connections=connections)
+        yield Step(f"publish 1 KB, 1000 in flight, {connections} connections", job)
     small = replace(base, name="small", size=100)
     yield Step("publish 100 B, 1000 in flight", small)
     large = replace(base, name="large", size=64 * KIB, window=100)
@@ -186,7 +188,8 @@ def measure(name: str, scale: Scale, options: argparse.Namespace, results: Resul
         tempfile.TemporaryDirectory(dir=options.directory, prefix="broker-") as place,
         running(variant.start, Path(place), options.peers) as server,
     ):
-        results.add("idle server", name, {"RSS MB": usage_of(server.pid).rss_mb})
+        idle = {"ready s": server.ready_seconds, "RSS MB": usage_of(server.pid).rss_mb}
+        results.add("idle server, empty directory", name, idle)
         base = Job(
             variant.system, server.address, server.pid, "", warm=scale.warm, seconds=scale.seconds
         )
