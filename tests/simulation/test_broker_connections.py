@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -11,59 +11,21 @@ from typing import Any
 from anabranch.broker.config import Config
 from anabranch.broker.session import Session
 from anabranch.protocol import wire_pb2
-from anabranch.runtime.world import World
-from anabranch.storage.engine_config import EngineConfig
 from tests.simulation.broker.consumer import Manners, ModelConsumer
 from tests.simulation.broker.link import HOST, PORT, Client, Link
 from tests.simulation.broker.producer import Habits, ModelProducer
-from tests.simulation.broker.service import Service
+from tests.simulation.broker.stage import (
+    TOPIC,
+    Stage,
+    on_stage,
+    producer_command,
+    subscribe_command,
+)
 from tests.simulation.broker.subscription_history import SubscriptionHistory, SubType
 from tests.simulation.broker.topic_history import TopicHistory
 from tests.simulation.transport import WINDOW_BYTES
-from tests.simulation.world import SimulatedWorld, run
 
-TOPIC = "persistent://public/default/t"
 KEEP_ALIVE_SECONDS = 30.0
-Scene = Callable[["Stage"], Coroutine[Any, Any, None]]
-
-
-class Stage:
-    """A broker that runs, and clients on machines of their own."""
-
-    def __init__(self, world: SimulatedWorld, config: Config) -> None:
-        self.world = world
-        engine = EngineConfig(journal_file_bytes=1 << 20, reserve_bytes=0)
-        self.service = Service(world.machine("broker"), config, engine)
-        self.service.start()
-
-    async def client(self, host: str) -> Client:
-        """A client inside a process of that machine, connected."""
-        made: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-
-        async def live(world: World) -> None:
-            made.set_result(Client(world))
-            await asyncio.sleep(1e6)
-
-        self.world.machine(host).spawn(live)
-        return await made
-
-    async def started(self) -> None:
-        while self.service.broker is None:  # noqa: ASYNC110  # a process says when, not an event
-            await asyncio.sleep(0.01)
-
-    @property
-    def sessions(self) -> list[Session]:
-        assert self.service.broker is not None
-        return list(self.service.broker.sessions.values())
-
-
-def on_stage(scene: Scene, config: Config | None = None) -> None:
-    async def scenario(world: SimulatedWorld) -> None:
-        stage = Stage(world, config or Config())
-        await stage.started()
-        await scene(stage)
-
-    run(1, scenario)
 
 
 class SilentLink(Link):
@@ -219,16 +181,6 @@ def test_a_slow_disk_stops_the_reading_of_publishers_and_loses_nothing() -> None
         reading.cancel()
 
     on_stage(scene, config)
-
-
-def producer_command(name: str) -> wire_pb2.CommandProducer:
-    return wire_pb2.CommandProducer(topic=TOPIC, producer_id=1, producer_name=name, epoch=1)
-
-
-def subscribe_command() -> wire_pb2.CommandSubscribe:
-    return wire_pb2.CommandSubscribe(
-        topic=TOPIC, subscription="s", subType=SubType.Exclusive, consumer_id=1
-    )
 
 
 def consumer_of(client: Client, subscription: SubscriptionHistory) -> ModelConsumer:
