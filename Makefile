@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 HOT := $(wildcard src/anabranch/*/*_codec.py src/anabranch/protocol/varints.py \
 	src/anabranch/protocol/wire_writer.py src/anabranch/topics/murmur3.py)
 
-.PHONY: demo test test-compiled test-interpreted check format setup wire simulate fuzz bench clean
+.PHONY: demo test test-compiled test-interpreted check format setup wire simulate fuzz fuzz-rest bench bench-broker clean
 
 demo: setup
 	$(BIN)/python examples/durable_log.py
@@ -57,6 +57,12 @@ fuzz: setup
 	$(VENV)/fuzz/bin/pip install --quiet --disable-pip-version-check -r requirements.txt atheris==3.0.0
 	ANABRANCH_PURE=1 PYTHONPATH=src:. $(VENV)/fuzz/bin/python tests/fuzz/fuzz_protocol.py \
 		-max_total_time=$(SECONDS) tests/fuzz/corpus
+
+# The REST API against its own description; the generator has an environment of its own too.
+fuzz-rest: setup
+	test -x $(VENV)/rest/bin/st || $(PYTHON) -m venv $(VENV)/rest
+	$(VENV)/rest/bin/pip install --quiet --disable-pip-version-check schemathesis==4.32.5
+	ANABRANCH_SCHEMATHESIS=$(abspath $(VENV)/rest/bin/st) $(PYTEST) -q tests/interop/test_admin_fuzz.py
 
 bench: setup
 	$(BIN)/python -m benchmarks.codec
