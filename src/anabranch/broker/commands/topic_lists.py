@@ -1,8 +1,8 @@
 """The topics of a namespace, once or watched.
 
 Names come with their partition suffix. A pattern is matched against the name without scheme and
-partition; a long one is left to the client, because a regular expression can be made to take for
-ever.
+partition. A regular expression can be made to take for ever, so one that is long, or repeats what
+repeats itself, is left to the client to match, and not watched.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import re
 
 from google.protobuf.message import Message
 
-from anabranch.broker.session import Handler, Session
-from anabranch.errors import AnabranchError, InvalidName, NotAllowed
+from anabranch.broker.session import MAX_WATCHES, Handler, Session
+from anabranch.errors import AnabranchError, InvalidName, NotAllowed, TooManyRequests
 from anabranch.protocol import wire_pb2
 from anabranch.protocol.topic_list_hash import topic_list_hash
 from anabranch.topics.names import NamespaceName, TopicName, parse_namespace
@@ -22,14 +22,20 @@ from anabranch.topics.names import NamespaceName, TopicName, parse_namespace
 log = logging.getLogger(__name__)
 
 MAX_PATTERN = 50
+# Each one multiplies the time a match can take by the length of a name.
+MAX_REPEATS = 3
+_REPEATED_GROUP = re.compile(r"\)[*+{?]")
+_REPEAT = re.compile(r"(?<!\\)[*+{?]")
+# Names matched before others get their turn.
+MATCH_AT_ONCE = 200
 
 
 async def get_topics(session: Session, command: wire_pb2.CommandGetTopicsOfNamespace) -> None:
     names = await _names(session, parse_namespace(command.namespace))
     answer = wire_pb2.CommandGetTopicsOfNamespaceResponse(request_id=command.request_id)
     pattern = command.topics_pattern
-    if pattern and len(pattern) <= MAX_PATTERN:
-        names = matching(names, pattern)
+    if pattern and is_cheap(pattern):
+        names = await matching(names, pattern)
         answer.filtered = True
     texts = [str(name) for name in names]
     if command.mode == wire_pb2.CommandGetTopicsOfNamespace.Mode.NON_PERSISTENT:
@@ -47,24 +53,58 @@ async def _names(session: Session, namespace: NamespaceName) -> list[TopicName]:
     return await catalogue.topics.of_namespace(namespace)
 
 
-def matching(names: list[TopicName], pattern: str) -> list[TopicName]:
+def is_cheap(pattern: str) -> bool:
+    """Whether matching it takes a short time whatever the names are."""
+    return (
+        len(pattern) <= MAX_PATTERN
+        and len(_REPEAT.findall(pattern)) <= MAX_REPEATS
+        and not _REPEATED_GROUP.search(pattern)
+        and "(?" not in pattern
+    )
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
     try:
-        compiled = re.compile(pattern.split("://", 1)[-1])
+        return re.compile(pattern.split("://", 1)[-1])
     except re.error as error:
         raise InvalidName(f"pattern {pattern!r}: {error}") from None
-    return [name for name in names if compiled.fullmatch(f"{name.namespace}/{name.base.local}")]
+
+
+async def matching(names: list[TopicName], pattern: str) -> list[TopicName]:
+    compiled = _compile(pattern)
+    found: list[TopicName] = []
+    for start in range(0, len(names), MATCH_AT_ONCE):
+        found += [
+            name
+            for name in names[start : start + MATCH_AT_ONCE]
+            if compiled.fullmatch(f"{name.namespace}/{name.base.local}")
+        ]
+        await asyncio.sleep(0)
+    return found
 
 
 async def watch_topic_list(session: Session, command: wire_pb2.CommandWatchTopicList) -> None:
-    if len(command.topics_pattern) > MAX_PATTERN:
-        raise NotAllowed(f"a pattern longer than {MAX_PATTERN} characters is not watched")
+    if not is_cheap(command.topics_pattern):
+        raise NotAllowed(
+            f"pattern {command.topics_pattern[:MAX_PATTERN]!r} is not watched: at most "
+            f"{MAX_PATTERN} characters and {MAX_REPEATS} repetitions, and none of a group"
+        )
+    _compile(command.topics_pattern)
     namespace = parse_namespace(command.namespace)
-    watch = ListWatch(session, command.watcher_id, namespace, command.topics_pattern)
     former = session.watches.pop(command.watcher_id, None)
     if former is not None:
         former()
+    if len(session.watches) >= MAX_WATCHES:
+        raise TooManyRequests(f"{MAX_WATCHES} watches are open on this connection")
+    watch = ListWatch(session, command.watcher_id, namespace, command.topics_pattern)
     session.watches[command.watcher_id] = watch.close
-    texts = await watch.names()
+    try:
+        texts = await watch.names()
+    except BaseException:
+        watch.close()
+        if session.watches.get(command.watcher_id) == watch.close:
+            del session.watches[command.watcher_id]
+        raise
     answer = wire_pb2.CommandWatchTopicListSuccess(
         request_id=command.request_id,
         watcher_id=command.watcher_id,
@@ -94,7 +134,7 @@ class ListWatch:
 
     async def names(self) -> list[str]:
         names = await _names(self._session, self._namespace)
-        return [str(name) for name in matching(names, self._pattern)]
+        return [str(name) for name in await matching(names, self._pattern)]
 
     def begin(self, texts: list[str]) -> None:
         self._known = set(texts)
