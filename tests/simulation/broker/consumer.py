@@ -159,7 +159,8 @@ class ModelConsumer:
             return  # sent before it was asked for again
         bits = None if delivery.ack_set is None else bits_of(delivery.ack_set)
         content = bytes(entry.payload).rstrip(b"\0")
-        message = self.subscription.deliver(self._here, content, position, bits)
+        wall_ms = self.client.world.clock.wall_ms()
+        message = self.subscription.deliver(self._here, content, position, bits, wall_ms)
         self._counts[position] = message.count
         self._spend(message.count if bits is None else bits.bit_count())
         self._consider(position)

@@ -30,6 +30,7 @@ class Habits:
     pause_seconds: float = 0.005
     filler_bytes: int = 0
     mode: int = Mode.Shared
+    delay_share: float = 0.0  # of messages that are to be delivered later
     window: int = 8  # entries sent and not answered
 
 
@@ -159,12 +160,18 @@ class ModelProducer:
                 count,
                 f"k{self.random.randrange(self.habits.keys)}",
                 -1 if self._topic_epoch is None else self._topic_epoch,
+                self._due_ms(),
             )
             self._next_sequence += count
             self.left -= 1
             self.pending.append(message)
             self._send(link, message)
         link.flush()
+
+    def _due_ms(self) -> int:
+        if self.random.random() >= self.habits.delay_share:
+            return 0
+        return self.client.world.clock.wall_ms() + self.random.randint(1, 4000)
 
     def _send(self, link: Link, message: Message) -> None:
         if link.is_lost:
@@ -213,6 +220,8 @@ def entry_of(message: Message, filler_bytes: int = 0) -> bytes:
         publish_time=1,
         partition_key=message.key,
     )
+    if message.due_ms:
+        metadata.deliver_at_time = message.due_ms
     if message.count > 1:
         metadata.num_messages_in_batch = message.count
         metadata.highest_sequence_id = message.sequence + message.count - 1

@@ -87,9 +87,16 @@ class SubscriptionHistory:
     # Deliveries
 
     def deliver(
-        self, attachment: Attachment, content: bytes, position: Position, bits: int | None
+        self,
+        attachment: Attachment,
+        content: bytes,
+        position: Position,
+        bits: int | None = None,
+        wall_ms: int = 0,
     ) -> Message:
         message = self.topic.see(content, position)
+        if self.kind == SubType.Shared:
+            assert message.due_ms <= wall_ms, f"{self.name}: {message} came at {wall_ms}"
         self._check_forgotten(attachment, position, bits)
         self._check_twice(attachment, position)
         if self.kind in IN_ORDER:

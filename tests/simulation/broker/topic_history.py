@@ -26,10 +26,12 @@ class Message:
     count: int  # messages in it
     key: str
     epoch: int = -1  # of its producer, if that has the topic for itself
+    due_ms: int = 0  # not to be delivered before, on Shared subscriptions
 
     @property
     def id(self) -> bytes:
-        return f"{self.producer}/{self.sequence}/{self.count}/{self.key}/{self.epoch}".encode()
+        parts = (self.producer, self.sequence, self.count, self.key, self.epoch, self.due_ms)
+        return "/".join(map(str, parts)).encode()
 
 
 @dataclass

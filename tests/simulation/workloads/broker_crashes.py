@@ -76,10 +76,12 @@ def answers(run: Run) -> int:
 def plan(world: SimulatedWorld) -> Run:
     random = Random(f"{world.seed}/workload")
     deduplicate = random.random() < 0.5
+    world.network.faults.latency_seconds = random.choice((0.0002, 0.001, 0.02))
     service = Service(
         world.machine("broker"), small_broker(random, deduplicate=deduplicate), small_engine(random)
     )
-    topics = [TopicHistory(f"{TOPIC}{number}", deduplicate) for number in range(1)]
+    count = random.choice((1, 1, 1, 2))
+    topics = [TopicHistory(f"{TOPIC}{number}", deduplicate) for number in range(count)]
     subscriptions = [
         SubscriptionHistory(f"s{number}", random.choice(KINDS), topic)
         for topic in topics
@@ -99,8 +101,7 @@ async def live(world: World, run: Run, host: str) -> None:
     producers = [
         ModelProducer(
             client, number, f"{host}-p{number}", random.choice(run.topics),
-            Habits(random.randint(3, 40), pause_seconds=random.choice((0.0, 0.03, 0.3))),
-            random,
+            habits_of(run, random), random,
         )
         for number in range(random.randint(0 if run.producers else 1, 2))
     ]  # fmt: skip
@@ -125,6 +126,16 @@ async def send_all(client: Client, producer: ModelProducer) -> None:
     await producer.run()
     if producer.random.random() < 0.5:
         await client.close_producer(producer.number)
+
+
+def habits_of(run: Run, random: Random) -> Habits:
+    """Messages that are delivered later break the order of their keys: none on Key_Shared."""
+    is_keyed = any(each.kind == SubType.Key_Shared for each in run.subscriptions)
+    return Habits(
+        random.randint(3, 40),
+        pause_seconds=random.choice((0.0, 0.03, 0.3)),
+        delay_share=0.0 if is_keyed else random.choice((0.0, 0.0, 0.2)),
+    )
 
 
 def manners_of(random: Random) -> Manners:
