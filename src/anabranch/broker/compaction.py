@@ -7,8 +7,8 @@ empty payload is a tombstone: it ends its key, and neither is kept.
 Positions survive, so an entry is kept under the id it always had. Of a batch some messages may go
 and others stay: those that go are marked `compacted_out` and lose their payload, so that the
 others keep their index. Not every client has eyes for that mark; all of them leave out what a
-delivery calls acknowledged, so that is said of them too (`kept_bits`). Encrypted batches cannot be
-looked into; they count as one message.
+delivery calls acknowledged, so that is said of them too (`kept_bits`). Encrypted batches, and
+damaged ones, cannot be looked into; they count as one message.
 
 A kept entry is stored in a ledger of its own as
 
@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+
+from google.protobuf.message import DecodeError
 
 from anabranch.errors import Corrupt, RemoteProtocolError
 from anabranch.protocol import wire_pb2
@@ -54,14 +56,15 @@ class LatestOfKeys:
         parsed = _parse(entry)
         if parsed is None:
             return []
-        metadata = parsed.metadata
-        if not is_open_batch(metadata):
+        messages = _unpack(parsed, self._max_bytes)
+        if messages is None:
+            metadata = parsed.metadata
             place = (entry.ledger, entry.entry, -1)
             is_tombstone = metadata.null_value or not len(parsed.payload)
             return [(place, _key_of(metadata), is_tombstone)]
         return [
             ((entry.ledger, entry.entry, index), _key_of(each), each.null_value or not payload)
-            for index, (each, payload) in enumerate(_unpack(parsed, self._max_bytes))
+            for index, (each, payload) in enumerate(messages)
         ]
 
     def kept(self, entry: Entry) -> bytes | None:
@@ -69,10 +72,10 @@ class LatestOfKeys:
         parsed = _parse(entry)
         if parsed is None:
             return bytes(entry.body)  # unreadable: nobody may decide that it goes
-        if not is_open_batch(parsed.metadata):
+        messages = _unpack(parsed, self._max_bytes)
+        if messages is None:
             is_kept = self._is_kept(_key_of(parsed.metadata), (entry.ledger, entry.entry, -1))
             return bytes(entry.body) if is_kept else None
-        messages = _unpack(parsed, self._max_bytes)
         stays = [
             self._is_kept(_key_of(each), (entry.ledger, entry.entry, index))
             for index, (each, _) in enumerate(messages)
@@ -92,9 +95,9 @@ def is_open_batch(metadata: wire_pb2.MessageMetadata) -> bool:
 def kept_bits(entry: Entry, max_message_bytes: int) -> int | None:
     """Which messages of a compacted batch are left, one bit for each; None if all are."""
     parsed = _parse(entry)
-    if parsed is None or not is_open_batch(parsed.metadata):
+    messages = None if parsed is None else _unpack(parsed, max_message_bytes)
+    if messages is None:
         return None
-    messages = _unpack(parsed, max_message_bytes)
     bits = sum(1 << index for index, (each, _) in enumerate(messages) if not each.compacted_out)
     return None if bits == (1 << len(messages)) - 1 else bits
 
@@ -131,22 +134,35 @@ def _key_of(
 
 def _unpack(
     parsed: ParsedEntry, max_bytes: int
-) -> list[tuple[wire_pb2.SingleMessageMetadata, bytes]]:
+) -> list[tuple[wire_pb2.SingleMessageMetadata, bytes]] | None:
+    """The messages of a batch; None if it is none, or cannot be looked into."""
     metadata = parsed.metadata
-    data = memoryview(
-        decompress(metadata.compression, parsed.payload, metadata.uncompressed_size, max_bytes)
-        if metadata.compression
-        else bytes(parsed.payload)
-    )
+    if not is_open_batch(metadata):
+        return None
+    try:
+        data = memoryview(
+            decompress(metadata.compression, parsed.payload, metadata.uncompressed_size, max_bytes)
+            if metadata.compression
+            else bytes(parsed.payload)
+        )
+        return _cut(data, metadata.num_messages_in_batch)
+    except (RemoteProtocolError, DecodeError):
+        return None
+
+
+def _cut(data: memoryview, count: int) -> list[tuple[wire_pb2.SingleMessageMetadata, bytes]]:
     found = []
     at = 0
-    for _ in range(metadata.num_messages_in_batch):
-        size = int.from_bytes(data[at : at + 4], "big")
+    for index in range(count):
+        start = at + 4
+        at = start + int.from_bytes(data[at:start], "big")
         single = wire_pb2.SingleMessageMetadata()
-        single.ParseFromString(bytes(data[at + 4 : at + 4 + size]))
-        at += 4 + size
-        found.append((single, bytes(data[at : at + single.payload_size])))
-        at += single.payload_size
+        single.ParseFromString(bytes(data[start:at]))
+        start, at = at, at + single.payload_size
+        # A count is only a number; what is not there must not be made up.
+        if not start <= at <= len(data):
+            raise RemoteProtocolError(f"batch of {count} ends within message {index}")
+        found.append((single, bytes(data[start:at])))
     return found
 
 
