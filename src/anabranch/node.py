@@ -122,6 +122,7 @@ def assemble_broker(
         config=ServerLimits(
             max_message_bytes=server.max_message_bytes,
             keep_alive_seconds=server.keep_alive_seconds,
+            liveness_seconds=server.liveness_check_ms / 1000,
             max_connections=server.max_connections,
             max_connections_per_host=server.max_connections_per_host,
             process_publish_bytes=server.publish_buffer_mb << 20,

@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 
 # A property of the ledger: the epoch of the last producer that had the topic for itself.
 EPOCH_PROPERTY = "anabranch.topic-epoch"
-# How long a producer whose name is wanted by another has to show that it lives.
-LIVENESS_SECONDS = 5.0
 
 
 class Admission:
@@ -85,7 +83,7 @@ class Admission:
         holder = self.handles.get(named.key)
         if holder is None:
             return
-        if await holder.session.is_alive(LIVENESS_SECONDS):
+        if await holder.session.is_alive():
             raise ProducerBusy(
                 f"producer {handle.name!r} is already connected to {self._topic.name}; "
                 "pick another name"

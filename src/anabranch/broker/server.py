@@ -27,6 +27,7 @@ MAX_REFUSALS = 100
 class ServerLimits:
     max_message_bytes: int = 5 * 1024 * 1024
     keep_alive_seconds: float = 30.0
+    liveness_seconds: float = 5.0  # to show life when another wants a name or a subscription
     max_connections: int = 10_000
     max_connections_per_host: int = 0  # 0: no limit
     publish_bytes: int = 16 << 20  # on their way to disk, of one connection

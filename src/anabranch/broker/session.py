@@ -322,8 +322,8 @@ class Session(asyncio.BufferedProtocol):
 
     # Liveness and pressure
 
-    async def is_alive(self, within_seconds: float) -> bool:
-        """Ask, and wait for any sign of life."""
+    async def is_alive(self) -> bool:
+        """Ask, and wait a while for the answer. Who is asked: another wants what it holds."""
         if self.is_closed:
             return False
         if self.brakes.are_on:
@@ -332,7 +332,7 @@ class Session(asyncio.BufferedProtocol):
         self._pongs.append(pong)
         self.send(wire_pb2.CommandPing())
         try:
-            async with asyncio.timeout(within_seconds):
+            async with asyncio.timeout(self.broker.config.liveness_seconds):
                 await pong
         except TimeoutError:
             return False

@@ -24,7 +24,7 @@ def test_a_name_is_taken_over_from_a_dead_connection_and_others_need_not_wait(
         asked, verdict = asyncio.Event(), asyncio.Event()
         session = next(iter(world.broker.sessions.values()))
 
-        async def is_alive(_: float) -> bool:
+        async def is_alive() -> bool:
             asked.set()
             await verdict.wait()
             return False

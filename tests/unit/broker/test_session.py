@@ -189,7 +189,7 @@ def test_a_connection_that_we_do_not_read_is_not_taken_for_dead() -> None:
         assert not pipe.is_read
         session._on_tick()
         session._on_tick()
-        assert await session.is_alive(0.0)
+        assert await session.is_alive()
         assert not session.is_closed
         world.store.resume()
         await until(lambda: pipe.is_read)

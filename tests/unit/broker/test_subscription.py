@@ -332,7 +332,7 @@ def test_an_exclusive_subscription_is_taken_over_from_a_dead_connection(
         dead.answers_pings = False
         session = next(iter(world.broker.sessions.values()))
 
-        async def is_alive(_: float) -> bool:
+        async def is_alive() -> bool:
             return False
 
         monkeypatch.setattr(session, "is_alive", is_alive)

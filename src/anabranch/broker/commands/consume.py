@@ -123,7 +123,7 @@ async def _make_way(subscription: Subscription, command: wire_pb2.CommandSubscri
         subscription.check(command)
     except ConsumerBusy:
         for holder in list(subscription.consumers.values()):
-            if not await holder.session.is_alive(5.0):
+            if not await holder.session.is_alive():
                 holder.session.cut("its subscription was taken over")
                 subscription.detach(holder)
         subscription.check(command)
