@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import statistics
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ COLUMNS = ("msg/s", "MB/s", "p50 ms", "p99 ms", "p99.9 ms", "CPU us/msg", "CPU s
 class Results:
     """By what was measured, then by variant."""
 
+    versions: dict[str, str] = field(default_factory=dict)
     found: dict[str, dict[str, Found]] = field(default_factory=dict)
     failures: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
@@ -38,7 +40,12 @@ class Results:
     def to_json(self) -> str:
         return json.dumps(
             {
-                "machine": {"python": platform.python_version(), "system": platform.platform()},
+                "machine": {
+                    "python": platform.python_version(),
+                    "system": platform.platform(),
+                    "cpus": os.cpu_count(),
+                },
+                "peers": self.versions,
                 "found": self.found,
                 "failures": [
                     {"measure": measure, "variant": variant, "reasons": reasons}
@@ -51,6 +58,9 @@ class Results:
 
 def print_report(question: str, results: Results) -> None:
     print(question, end="\n\n")
+    for program, version in results.versions.items():
+        print(f"- {program}: {version}")
+    print()
     for measure, variants in results.found.items():
         print(f"## {measure}\n")
         print_variants(variants)

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -118,6 +119,17 @@ def find(program: str, peers: Path) -> str:
     return found
 
 
+def versions(peers: Path) -> dict[str, str]:
+    """What each peer says it is."""
+    found = {}
+    for program in ("nats-server", "redis-server"):
+        with suppress(Missing):
+            command = [find(program, peers), "--version"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+            found[program] = done.stdout.strip()
+    return found
+
+
 def _that_says_ready(command: Sequence[str], environment: dict[str, str] | None = None) -> Server:
     """A server that prints `ready ADDRESS ...` when it is."""
     start = time.perf_counter()
@@ -129,7 +141,10 @@ def _that_says_ready(command: Sequence[str], environment: dict[str, str] | None 
         text=True,
     )
     assert process.stdout is not None
+    watchdog = threading.Timer(START_SECONDS, process.kill)
+    watchdog.start()
     line = process.stdout.readline()
+    watchdog.cancel()
     if not line.startswith("ready "):
         process.kill()
         raise Missing(f"{' '.join(command)} said {line!r}; BENCH_VERBOSE=1 shows its log")
