@@ -51,12 +51,15 @@ class Pipe:
         self.sender: SimulatedTransport | None = None
         self.receiver: SimulatedTransport | None = None
         self.is_lost = False
+        self._is_cut = False
         self._queue: deque[bytes | None] = deque()
         self._arrived = 0  # how many of the queue's pieces the receiver may have
         self._last_due = 0.0
         self._impatience: asyncio.TimerHandle | None = None
 
     def send(self, piece: bytes | None) -> None:
+        if self._is_cut:
+            return  # the sender has not heard yet; behind a gap nothing may arrive
         fabric = self._fabric
         due = fabric.loop.time() + fabric.latency(self.source, self.target, len(piece or b""))
         self._last_due = max(self._last_due, due)
@@ -131,6 +134,7 @@ class Pipe:
         """Of what is under way some prefix still arrives, perhaps half a frame; then no more."""
         waiting = b"".join(piece or b"" for piece in self._queue)
         kept = waiting[: self._fabric.random.randint(0, len(waiting))]
+        self._is_cut = True
         self._queue = deque([kept] if kept else [])
         self._arrived = len(self._queue)
         self.wake()

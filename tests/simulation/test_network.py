@@ -373,3 +373,27 @@ def test_a_slow_link_takes_its_time() -> None:
         assert len(theirs.received) == 20_000
 
     connected(send, squeeze)
+
+
+def test_behind_a_cut_nothing_arrives_though_both_ends_hear_of_it_late() -> None:
+    """Echo seed 106818: a paused receiver got the prefix, and then what was sent behind the gap."""
+
+    async def keep_sending(world: World, mine: Recorder, theirs: Recorder) -> None:
+        for number in range(100):
+            mine.transport.write(bytes([number]) * 50)
+            await asyncio.sleep(0.02)
+
+    async def cut(world: SimulatedWorld) -> None:
+        world.machine("b").pause()
+        await asyncio.sleep(0.1)
+        connection = the_connection(world)
+        world.network.cut(connection)
+        assert connection.there.sender is not None
+        connection.there.sender.write(b"unaware")
+        await asyncio.sleep(1)
+        world.machine("b").resume()
+
+    sent = b"".join(bytes([number]) * 50 for number in range(100))
+    for seed in SEEDS:
+        _, theirs = connected(keep_sending, cut, seed=seed)
+        assert sent.startswith(theirs.received)

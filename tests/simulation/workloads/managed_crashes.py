@@ -227,9 +227,13 @@ async def look_after(managed: ManagedLedger, history: ManagedHistory, run: Run) 
         if run.random.random() < 0.5:
             history.check_entries(await read_everything(managed))
             continue
-        needed = {
-            cursor.name: set(history.sure) - cursor.asked for cursor in history.cursors_there()
-        }
+        # Answered, but noted only after an earlier trim had dropped it.
+        for position in [each for each in history.sure if each <= managed.record.trimmed_to]:
+            del history.sure[position]
+        there = history.cursors_there()
+        needed = {cursor.name: set(history.sure) - cursor.asked for cursor in there}
+        for cursor in there:
+            cursor.recent.clear()
         await managed.trim()
         for position in sorted(history.sure):
             if position <= managed.record.trimmed_to:
