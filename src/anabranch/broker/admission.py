@@ -12,6 +12,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from anabranch.broker.policies import EffectivePolicies
 from anabranch.broker.producers import (
     Accepted,
     Contested,
@@ -49,6 +50,13 @@ class Admission:
 
     def is_waiting(self, handle: ProducerHandle) -> bool:
         return handle.producer.key in self._promotions
+
+    def apply_policies(self, policies: EffectivePolicies) -> None:
+        self.roster.max_producers = policies.max_producers_per_topic
+        if policies.is_encryption_required:
+            for handle in list(self.handles.values()):
+                if not handle.is_encrypted:
+                    self.close(handle, "only encrypted messages are taken from now on")
 
     async def add(self, handle: ProducerHandle) -> asyncio.Future[Producer] | None:
         """Let it in; a future if it has to wait until it has the topic for itself."""

@@ -1,4 +1,4 @@
-"""What delivery must know of an entry before it goes out: when it is due, and its slot's hashes.
+"""The little that delivery, and some policies, must know of an entry: its time, its slot's hashes.
 
 Entries are opaque to everybody else. Here they are looked into for every delivery on Shared and
 Key_Shared subscriptions, so the common form is found without a full parse, and nothing is checked
@@ -25,6 +25,10 @@ def deliver_at_ms(body: Buffer) -> int:
     """0 if it is due at once."""
     data = _metadata_bytes(body)
     return _parse(data).deliver_at_time if _DUE_TAG in data else 0
+
+
+def is_encrypted(body: Buffer) -> bool:
+    return bool(_parse(_metadata_bytes(body)).encryption_keys)
 
 
 def slot_hashes(body: Buffer) -> tuple[int, int | None]:

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from anabranch.broker.deduplication import Verdict
+from anabranch.broker.entry_traits import deliver_at_ms, is_encrypted
 from anabranch.broker.producers import Producer
 from anabranch.broker.wire_errors import Code, code_of
 from anabranch.errors import AnabranchError, Closed, RemoteProtocolError, Sealed
@@ -69,12 +70,19 @@ class ProducerHandle:
     """A producer of this broker: where its sends come from, and where they go."""
 
     def __init__(
-        self, session: Session, topic: Topic, producer: Producer, metadata: Mapping[str, str]
+        self,
+        session: Session,
+        topic: Topic,
+        producer: Producer,
+        metadata: Mapping[str, str],
+        *,
+        is_encrypted: bool = False,
     ) -> None:
         self.session = session
         self.topic = topic
         self.producer = producer
         self.metadata = dict(metadata)
+        self.is_encrypted = is_encrypted  # or so it said
         self.connected_at_ms = topic.clock.wall_ms()
         self.meter = topic.new_meter()
         self.is_closed = False
@@ -93,10 +101,21 @@ class ProducerHandle:
     def publish(self, sends: list[Send]) -> None:
         if self.is_finishing:
             return  # the client will hear that it is closed, and send them to its successor
-        if self.topic.deduplication is None and self._are_plain(sends):
+        if not self._is_looking and self._are_plain(sends):
             self._submit(sends)
         else:
             self._publish_one_by_one(sends)
+
+    @property
+    def _is_looking(self) -> bool:
+        """Whether every send has to be looked at by itself."""
+        topic = self.topic
+        policies = topic.policies
+        return (
+            topic.deduplication is not None
+            or policies.is_encryption_required
+            or policies.delayed_delivery.max_delay_ms > 0
+        )
 
     def _are_plain(self, sends: list[Send]) -> bool:
         largest = self.topic.policies.max_message_bytes
@@ -134,7 +153,23 @@ class ProducerHandle:
             return Run.refused(
                 send, Code.NotAllowedError, f"message of {size} bytes, the limit is {largest}"
             )
-        return self._check_duplicate(send)
+        return self._check_policies(send) or self._check_duplicate(send)
+
+    def _check_policies(self, send: Send) -> Run | None:
+        policies = self.topic.policies
+        if policies.is_encryption_required and not is_encrypted(send.body):
+            return Run.refused(
+                send, Code.MetadataError, f"{self.topic.name} takes encrypted messages only"
+            )
+        longest_ms = policies.delayed_delivery.max_delay_ms
+        if longest_ms <= 0:
+            return None
+        delay_ms = deliver_at_ms(send.body) - self.topic.clock.wall_ms()
+        if delay_ms > longest_ms:
+            return Run.refused(
+                send, Code.NotAllowedError, f"delay of {delay_ms} ms, the limit is {longest_ms}"
+            )
+        return None
 
     def _check_duplicate(self, send: Send) -> Run | None:
         known = self.topic.deduplication

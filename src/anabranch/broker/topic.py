@@ -87,11 +87,8 @@ class Topic:
     async def apply_policies(self, policies: EffectivePolicies) -> None:
         """From here on these hold: limits at once, the rest for whoever comes."""
         former, self.policies = self.policies, policies
-        self._admission.roster.max_producers = policies.max_producers_per_topic
-        if former.publish_rate != policies.publish_rate:
-            self._publish_limit = publish_limit(policies.publish_rate, self.clock.monotonic())
-        if former.topic_dispatch_rate != policies.topic_dispatch_rate:
-            self.dispatch_limit = self._new_dispatch_limit()
+        self._admission.apply_policies(policies)
+        self._apply_rates(former)
         for subscription in self.subscriptions.values():
             subscription.apply_policies(former)
         async with self._policy_change:
@@ -107,6 +104,13 @@ class Topic:
     def producers(self) -> Mapping[tuple[int, int], ProducerHandle]:
         """By connection and id; also those that wait."""
         return self._admission.handles
+
+    def _apply_rates(self, former: EffectivePolicies) -> None:
+        """What has not changed keeps its debts."""
+        if former.publish_rate != self.policies.publish_rate:
+            self._publish_limit = publish_limit(self.policies.publish_rate, self.clock.monotonic())
+        if former.topic_dispatch_rate != self.policies.topic_dispatch_rate:
+            self.dispatch_limit = self._new_dispatch_limit()
 
     def _new_dispatch_limit(self) -> RateLimit | None:
         return dispatch_limit(self.policies.topic_dispatch_rate, self.clock.monotonic())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from anabranch.protocol import wire_pb2
 from anabranch.protocol.wire_codec import Send
 from tests.broker_world import TOPIC, BrokerWorld, play
@@ -187,5 +189,49 @@ def test_a_transaction_is_refused_and_says_so() -> None:
         refusal = await client.next_pushed()
         assert refusal.error == wire_pb2.ServerError.NotAllowedError
         assert "transactions" in refusal.message
+
+    play(scenario)
+
+
+def test_a_delay_over_the_limit_is_refused_and_a_shorter_one_taken() -> None:
+    async def scenario(world: BrokerWorld) -> None:
+        client = await world.client()
+        await client.produce(TOPIC)
+        now_ms = world.clock.now_ms
+        client.publish(b"0", sequence_id=0, deliver_at_time=now_ms + 60_001)
+        refusal = await client.next_pushed()
+        assert refusal.error == wire_pb2.ServerError.NotAllowedError
+        client.publish(b"1", sequence_id=1, deliver_at_time=now_ms + 60_000)
+        client.publish(b"2", sequence_id=2)
+        assert await sequence_ids(client, 2) == [1, 2]
+
+    play(scenario, "delayedDeliveryMaxDelayInMillis=60000")
+
+
+def test_where_encryption_is_required_each_send_must_be_encrypted() -> None:
+    async def scenario(world: BrokerWorld) -> None:
+        client = await world.client()
+        answer = await client.produce(TOPIC)
+        assert answer.error == wire_pb2.ServerError.MetadataError
+        await client.produce(TOPIC, encrypted=True)
+        client.publish(b"0", sequence_id=0)
+        assert (await client.next_pushed()).error == wire_pb2.ServerError.MetadataError
+        keys = [wire_pb2.EncryptionKeys(key="k", value=b"v")]
+        client.publish(b"1", sequence_id=1, encryption_keys=keys)
+        assert await sequence_ids(client, 1) == [1]
+
+    play(scenario, "encryptionRequireOnProducer=true")
+
+
+def test_when_encryption_becomes_required_plain_producers_are_sent_away() -> None:
+    async def scenario(world: BrokerWorld) -> None:
+        client = await world.client()
+        await client.produce(TOPIC, 1)
+        await client.produce(TOPIC, 2, encrypted=True)
+        topic = await world.topic()
+        await topic.apply_policies(replace(topic.policies, is_encryption_required=True))
+        closed = await client.next_pushed()
+        assert (type(closed), closed.producer_id) == (wire_pb2.CommandCloseProducer, 1)
+        assert len(topic.producers) == 1
 
     play(scenario)

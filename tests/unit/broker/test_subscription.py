@@ -395,3 +395,13 @@ def test_unloading_in_the_middle_of_a_subscribe_leaves_nobody_on_the_old_topic()
             await client.close()
 
     play(scenario)
+
+
+def test_a_type_that_policy_forbids_is_refused() -> None:
+    async def scenario(world: BrokerWorld) -> None:
+        client = await world.client()
+        answer = await client.subscribe(TOPIC, kind=SubType.Key_Shared)
+        assert answer.error == wire_pb2.ServerError.NotAllowedError
+        assert isinstance(await client.subscribe(TOPIC), wire_pb2.CommandSuccess)
+
+    play(scenario, "subscriptionTypesEnabled=Exclusive,Shared")

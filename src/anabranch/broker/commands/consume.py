@@ -67,6 +67,9 @@ async def _attach(session: Session, command: wire_pb2.CommandSubscribe) -> Consu
     topic = await session.broker.catalogue.open_topic(
         parse_topic_name(command.topic), may_create=command.force_topic_creation
     )
+    kind = SubType.Name(command.subType)
+    if kind not in topic.policies.subscription_types:
+        raise NotAllowed(f"{topic.name} has no {kind} subscriptions, by policy")
     schema = schema_from_wire(command.schema) if command.HasField("schema") else None
     await session.broker.schemas.admit_consumer(
         topic.name,

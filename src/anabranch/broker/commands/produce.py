@@ -76,6 +76,7 @@ def _new_handle(
             topic_epoch=command.topic_epoch if command.HasField("topic_epoch") else None,
         ),
         {each.key: each.value for each in command.metadata},
+        is_encrypted=command.encrypted,
     )
 
 
