@@ -8,6 +8,7 @@
     │       └── Sealed          the topic ended, for ever
     ├── Unavailable     back off and retry, up to a deadline
     │   ├── Full                no room on disk
+    │   ├── Busy                too much is under way: nothing was begun, wait for room
     │   ├── NotReady            not here, or not now: look up again
     │   ├── ProducersHeld       the backlog is over its quota: wait until consumers made room
     │   ├── TooManyRequests     slow down
@@ -74,6 +75,10 @@ class Unavailable(AnabranchError):
 
 
 class Full(Unavailable):
+    pass
+
+
+class Busy(Unavailable):
     pass
 
 

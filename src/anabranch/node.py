@@ -112,6 +112,7 @@ def assemble_broker(
                 max_entries=config.ledgers.max_entries,
                 max_bytes=config.ledgers.max_mb << 20,
                 max_age_seconds=config.ledgers.max_minutes * 60.0,
+                min_age_seconds=config.ledgers.min_minutes * 60.0,
             )
         ),
     )

@@ -79,9 +79,14 @@ class Consumer:
         first, last = entries[0], entries[-1]
         is_run = first.ledger == last.ledger and last.entry - first.entry == len(entries) - 1
         connection = self.session.connection
-        if is_run and self.epoch == NO_EPOCH:
+        if is_run:
             connection.send_deliveries(
-                self.id, first.ledger, first.entry, bodies, partition=partition
+                self.id,
+                first.ledger,
+                first.entry,
+                bodies,
+                partition=partition,
+                consumer_epoch=self.epoch,
             )
         else:
             for entry, body in zip(entries, bodies, strict=True):

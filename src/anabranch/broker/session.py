@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -169,19 +169,17 @@ class Session(asyncio.BufferedProtocol):
     # Data
 
     def _publish(self, sends: list[Send]) -> None:
-        start = 0
-        while start < len(sends):
-            producer_id = sends[start].producer_id
-            end = start + 1
-            while end < len(sends) and sends[end].producer_id == producer_id:
-                end += 1
+        """Each producer's sends in their order; between producers there is none to keep."""
+        runs: defaultdict[int, list[Send]] = defaultdict(list)
+        for send in sends:
+            runs[send.producer_id].append(send)
+        for producer_id, run in runs.items():
             producer = self.producers.get(producer_id)
             if producer is not None:
-                producer.publish(sends if end - start == len(sends) else sends[start:end])
+                producer.publish(run)
             elif producer_id not in self._closed_producers:
                 self.abort(f"SEND for producer {producer_id}, which is not open here")
                 return
-            start = end
 
     def _flow(self, flow: Flow) -> None:
         consumer = self.consumers.get(flow.consumer_id)

@@ -36,7 +36,7 @@ from anabranch.protocol.commands import (
     parse_command,
 )
 from anabranch.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, frame_limit, frame_size, split_frame
-from anabranch.protocol.handshake import Role, State, next_state
+from anabranch.protocol.handshake import MAY_SAY, Role, State, next_state
 from anabranch.protocol.outbox import BY_REFERENCE, Outbox
 from anabranch.protocol.wire_codec import Ack, Delivery, Flow, Receipt, Send
 from anabranch.runtime.world import Buffer
@@ -88,6 +88,7 @@ class Connection:
         self.state = State.START
         self.max_message_size = max_message_size
         self.out = Outbox()
+        self._may_say = MAY_SAY[role]  # while open
         self._scratch = memoryview(scratch if scratch is not None else bytearray(SCRATCH_SIZE))
         self._tail = b""  # the beginning of a frame, never more than LARGE_FRAME bytes
         self._large: memoryview | None = None  # exactly one frame, being filled
@@ -254,14 +255,14 @@ class Connection:
     def send_receipt(
         self, producer_id: int, sequence_id: int, highest_sequence_id: int, ledger: int, entry: int
     ) -> None:
-        self._require_open(Kind.SEND_RECEIPT, 0)
+        self._require_open(wire_codec.SEND_RECEIPT, 0)
         wire_writer.write_receipt(
             self.out.writer, producer_id, sequence_id, highest_sequence_id, ledger, entry
         )
 
     def send_receipts(self, sends: list[Send], ledger: int, first_entry: int) -> None:
         """The receipts of a run that was stored one entry behind the other."""
-        self._require_open(Kind.SEND_RECEIPT, 0)
+        self._require_open(wire_codec.SEND_RECEIPT, 0)
         wire_writer.write_receipts(self.out.writer, sends, ledger, first_entry)
 
     def send_deliveries(
@@ -272,17 +273,31 @@ class Connection:
         bodies: Sequence[Buffer],
         *,
         partition: int = -1,
+        consumer_epoch: int = -1,
     ) -> None:
         """Entries that lie one behind the other, each for the first time."""
         small = [body for body in bodies if isinstance(body, bytes) and len(body) < BY_REFERENCE]
         if len(small) == len(bodies):
-            self._require_open(Kind.MESSAGE, 0)
+            self._require_open(wire_codec.MESSAGE, 0)
             wire_writer.write_deliveries(
-                self.out.writer, consumer_id, ledger, first_entry, partition, small
+                self.out.writer,
+                consumer_id,
+                ledger,
+                first_entry,
+                partition,
+                small,
+                consumer_epoch,
             )
             return
         for index, body in enumerate(bodies):
-            self.send_delivery(consumer_id, ledger, first_entry + index, body, partition=partition)
+            self.send_delivery(
+                consumer_id,
+                ledger,
+                first_entry + index,
+                body,
+                partition=partition,
+                consumer_epoch=consumer_epoch,
+            )
 
     def send_delivery(
         self,
@@ -296,7 +311,7 @@ class Connection:
         ack_set: list[int] | None = None,
         consumer_epoch: int = -1,
     ) -> None:
-        self._require_open(Kind.MESSAGE, len(body))
+        self._require_open(wire_codec.MESSAGE, len(body))
         wire_writer.write_delivery_header(
             self.out.writer,
             consumer_id,
@@ -312,16 +327,16 @@ class Connection:
 
     def send_entry(self, send: Send, body: Buffer) -> None:
         """Queue a SEND: the header that `send` describes, and the entry."""
-        self._require_open(Kind.SEND, len(body))
+        self._require_open(wire_codec.SEND, len(body))
         wire_writer.write_send_header(self.out.writer, send, len(body))
         self.out.write_entry(body)
 
     def send_flow(self, consumer_id: int, permits: int) -> None:
-        self._require_open(Kind.FLOW, 0)
+        self._require_open(wire_codec.FLOW, 0)
         wire_writer.write_flow(self.out.writer, consumer_id, permits)
 
     def send_ack(self, ack: Ack) -> None:
-        self._require_open(Kind.ACK, 0)
+        self._require_open(wire_codec.ACK, 0)
         wire_writer.write_ack(self.out.writer, ack)
 
     def send_encoded(self, frames: bytes) -> None:
@@ -330,9 +345,10 @@ class Connection:
         self.out.write_encoded(frames)
 
     def _require_open(self, kind: int, entry_size: int) -> None:
-        if next_state(self.state, self.role, kind) is not State.OPEN:
+        # Twice per message on its way through a broker, so the table is asked only when it matters.
+        if self.state is not State.OPEN or kind not in self._may_say:
             raise LocalProtocolError(f"{kind_name(kind)} while {self!r}")
-        if entry_size > self.frame_limit:
+        if entry_size > self.max_message_size and entry_size > self.frame_limit:
             raise LocalProtocolError(
                 f"entry of {entry_size} bytes, the peer reads frames up to {self.frame_limit}"
             )

@@ -106,11 +106,14 @@ def write_deliveries(
     first_entry: i64,
     partition: i64,
     bodies: list[bytes],
+    consumer_epoch: i64 = -1,
 ) -> None:
     """Whole MESSAGE frames for entries that lie one behind the other, delivered the first time."""
     entry: i64 = first_entry
     for body in bodies:
-        write_delivery_header(out, consumer_id, ledger, entry, partition, 0, None, -1, len(body))
+        write_delivery_header(
+            out, consumer_id, ledger, entry, partition, 0, None, consumer_epoch, len(body)
+        )
         out.write(body)
         entry += 1
 

@@ -4,13 +4,16 @@ A ledger is made when there is something to append, and ends when it is full or 
 (close, create, compare-and-set the record) submissions wait in a queue of bounded size, in order;
 one submission never spans two ledgers.
 
-A submission that the engine refuses (no room, too much under way) was not begun, and its caller
-hears so at once. A failed append is another matter, for its outcome is unknown. Its ledger is
-given up: everything that waits for it fails, the ledger is recovered, which finds what of it did
-reach the disk, and only then does a new one take entries. Nothing is appended elsewhere on a
-caller's behalf: the producer sends it again, and its sequence ids remove the double. What was
-queued behind fails too, and until the recovery is through submissions are refused, so that a
-producer that pipelines cannot overtake its own failed message.
+A submission that the engine refuses (no room on disk) was not begun, and its caller hears so at
+once. If only too much is under way it waits in the same queue, so that whoever reads from a socket
+stops reading instead of failing.
+
+A failed append is another matter, for its outcome is unknown. Its ledger is given up: everything
+that waits for it fails, the ledger is recovered, which finds what of it did reach the disk, and
+only then does a new one take entries. Nothing is appended elsewhere on a caller's behalf: the
+producer sends it again, and its sequence ids remove the double. What was queued behind fails too,
+and until the recovery is through submissions are refused, so that a producer that pipelines cannot
+overtake its own failed message.
 
 States: `_open` set = appending; else queueing behind a switch, or idle with no ledger at all. A
 switch (`_change_ledgers`) may fail at any step and be begun again later: every step of it first
@@ -27,10 +30,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from anabranch.errors import AnabranchError, Closed, Fenced, Sealed, Unavailable
+from anabranch.errors import AnabranchError, Busy, Closed, Fenced, Sealed, Unavailable
 from anabranch.runtime.world import Clock
 from anabranch.storage.ledger import Draft, LedgerEnd, LedgerReader, LedgerStore, LedgerWriter
 from anabranch.storage.managed_record import ManagedRecord
+from anabranch.storage.record_codec import HEADER_BYTES
 from anabranch.storage.record_keeper import RecordKeeper, Tenure
 from anabranch.storage.spans import Spans
 from anabranch.storage.trimming import LedgerInfo
@@ -44,12 +48,14 @@ class RollConfig:
     max_entries: int = 50_000
     max_bytes: int = 2 << 30
     max_age_seconds: float = 4 * 3600.0
+    min_age_seconds: float = 0.0  # a younger ledger goes on, however full
     max_queued_bytes: int = 64 << 20
 
 
 @dataclass(slots=True, eq=False)
 class _OpenLedger:
     writer: LedgerWriter
+    began_seconds: float
     entries: int = 0  # submitted, durable or not
     size_bytes: int = 0
     is_given_up: bool = False
@@ -100,6 +106,7 @@ class Appender:
         self._queued_bytes = 0
         self._ending: _OpenLedger | None = None  # ours, and to be closed before another opens
         self._switch: asyncio.Task[None] | None = None
+        self._feeding: asyncio.Task[None] | None = None  # waits for the engine to have room
         self._is_switch_due = False
         self._is_renewing = False  # whether the due switch makes a new ledger even if idle
         self._is_recovering = False
@@ -152,12 +159,22 @@ class Appender:
         ledger = self._open
         if ledger is None:
             return self._enqueue(drafts, size)
+        if self._queue:  # never past those that wait for room
+            return self._hold(drafts, size)
         future: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
         try:
             self._append(ledger, drafts, size, future)
         except Closed:
             # The engine wants no more in this one. It took nothing, so it may go elsewhere.
             return self._enqueue(drafts, size)
+        except Busy:
+            return self._hold(drafts, size)
+        return future
+
+    def _hold(self, drafts: Sequence[Draft], size: int) -> asyncio.Future[Position]:
+        """Queue it behind an open ledger, until the engine has room."""
+        future = self._line_up(drafts, size)
+        self._start_feeding()
         return future
 
     def _append(
@@ -181,9 +198,14 @@ class Appender:
         group.positions.append(Position(ledger.writer.ledger, first))
         ledger.entries = first + len(drafts)
         ledger.size_bytes += size
-        config = self._config
-        if ledger.entries >= config.max_entries or ledger.size_bytes >= config.max_bytes:
+        if self._is_full(ledger):
             self._start_switch()
+
+    def _is_full(self, ledger: _OpenLedger) -> bool:
+        config = self._config
+        if ledger.entries < config.max_entries and ledger.size_bytes < config.max_bytes:
+            return False
+        return self._clock.monotonic() >= ledger.began_seconds + config.min_age_seconds
 
     def _settle(self, group: _Group, durable: asyncio.Future[None]) -> None:
         self._groups.pop(group, None)
@@ -218,6 +240,13 @@ class Appender:
         self._fail_queue(Unavailable(f"behind a failed append: {error}"))
 
     def _enqueue(self, drafts: Sequence[Draft], size: int) -> asyncio.Future[Position]:
+        """Queue it until there is a ledger."""
+        future = self._line_up(drafts, size)
+        if self._switch is None or self._open is not None:
+            self._start_switch()
+        return future
+
+    def _line_up(self, drafts: Sequence[Draft], size: int) -> asyncio.Future[Position]:
         if self._keeper.record.is_sealed:
             raise Sealed(f"{self._keeper.name} is sealed at {self.spans().last}")
         if self._is_recovering:
@@ -230,8 +259,6 @@ class Appender:
         future: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
         self._queue.append(_Queued(drafts, size, future))
         self._queued_bytes += size
-        if self._switch is None or self._open is not None:
-            self._start_switch()
         return future
 
     # Changing ledgers
@@ -315,22 +342,49 @@ class Appender:
         self._wake()
 
     def _begin(self, writer: LedgerWriter) -> None:
-        ledger = self._open = _OpenLedger(writer)
+        ledger = self._open = _OpenLedger(writer, self._clock.monotonic())
         self.tail = writer
         loop = asyncio.get_running_loop()
         ledger.age_timer = loop.call_later(self._config.max_age_seconds, self._come_of_age, ledger)
+        self._feed(ledger)
+
+    def _feed(self, ledger: _OpenLedger) -> None:
+        """What is queued, as far as there is room."""
         # A full ledger detaches itself; what is left waits for the next.
         while self._queue and self._open is ledger:
-            drafts, size, future = self._queue.popleft()
-            self._queued_bytes -= size
+            drafts, size, future = self._queue[0]
             try:
                 self._append(ledger, drafts, size, future)
+            except Busy:
+                self._start_feeding()
+                return
             except AnabranchError as error:
                 if isinstance(error, Closed):  # which would pass for the end of all ledgers
-                    error = Unavailable(f"ledger {writer.ledger} was closed at once: {error}")
-                _fail_futures([future], error)
+                    number = ledger.writer.ledger
+                    error = Unavailable(f"ledger {number} was closed at once: {error}")
                 # A smaller one behind it might be taken, and overtake it.
                 self._fail_queue(error)
+            else:
+                self._queue.popleft()
+                self._queued_bytes -= size
+
+    def _start_feeding(self) -> None:
+        if self._feeding is None:
+            self._feeding = asyncio.get_running_loop().create_task(self._run_feeding())
+
+    async def _run_feeding(self) -> None:
+        """Ends with the queue, or when a change of ledgers takes it over."""
+        try:
+            while self._queue and self._open is not None:
+                await self._store.wait_for_room(_room_for(self._queue[0]))
+                if self._open is not None:
+                    self._feed(self._open)
+                await asyncio.sleep(0)  # should the two ever disagree, others still run
+        finally:
+            self._feeding = None
+        if self._queue and self._switch is None:
+            # The ledger they waited behind was ended, by a seal say: the switch finds out.
+            self._start_switch()
 
     def _come_of_age(self, ledger: _OpenLedger) -> None:
         # No new one until there is something to append: an idle topic costs nothing.
@@ -344,11 +398,13 @@ class Appender:
         self._refusal = error
         if self._open is not None:
             self._detach()
+            # Not begun, and no ledger to begin with.
+            self._fail_queue(Unavailable(f"{self._keeper.name}: {error}"))
 
     async def settle(self) -> None:
         """Until no submission is queued or under way."""
-        while self._switch is not None:
-            await asyncio.wait([self._switch])
+        while (task := self._switch or self._feeding) is not None:
+            await asyncio.wait([task])
         if self._groups:
             await asyncio.wait([group.durable for group in self._groups])
 
@@ -356,6 +412,8 @@ class Appender:
         self._detach()
         if self._switch is not None and self._switch is not asyncio.current_task():
             self._switch.cancel()
+        if self._feeding is not None:
+            self._feeding.cancel()
         self._fail_queue(error)
         groups, self._groups = self._groups, {}
         for group in groups:
@@ -375,6 +433,10 @@ class Appender:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+def _room_for(queued: _Queued) -> int:
+    return queued.size_bytes + HEADER_BYTES * len(queued.drafts)
 
 
 def _fail_futures(futures: Sequence[asyncio.Future[Position]], error: AnabranchError) -> None:

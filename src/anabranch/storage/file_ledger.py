@@ -14,7 +14,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from anabranch.errors import Full, Unavailable
+from anabranch.errors import Busy, Full, Unavailable
 from anabranch.runtime.build_mode import loaded_mode
 from anabranch.runtime.world import DirectoryLock, Disk, World
 from anabranch.storage.checkpoint import Checkpoint
@@ -336,7 +336,7 @@ class FileLedgerStore:
         if self._room.reason is not None:
             raise Full(self._room.reason)
         if self._write_back.is_full:
-            raise Unavailable(
+            raise Busy(
                 f"{self._write_back.owed_bytes} bytes wait to be written to ledger files, the "
                 f"bound is {self._config.owed_bytes}: wait for room"
             )

@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
-from anabranch.errors import InvalidInput, Unavailable
+from anabranch.errors import Busy, InvalidInput, Unavailable
 from anabranch.runtime.world import Buffer, File
 from anabranch.storage.engine_config import EngineConfig
 from anabranch.storage.record_codec import GROUP, HEADER_BYTES, Run, pack_record
@@ -180,7 +180,7 @@ class Journal:
 
     def _refuse_unless_room(self, size: int) -> None:
         if self.refusal is None and not self._may_wait(size):
-            raise Unavailable(
+            raise Busy(
                 f"{self.pending_bytes} bytes wait for the disk, the bound is "
                 f"{self._config.pending_bytes}: wait for room"
             )
@@ -194,7 +194,7 @@ class Journal:
                 f"{size} bytes do not fit a journal file of {self._config.journal_file_bytes}"
             )
         if not self._has_place(size, limit):
-            raise Unavailable("no journal file is ready: wait for room")
+            raise Busy("no journal file is ready: wait for room")
 
     def _begin(self, size: int, limit: int) -> Group:
         if self.tail + HEADER_BYTES + size > limit:

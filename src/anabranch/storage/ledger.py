@@ -88,7 +88,8 @@ class LedgerWriter(LedgerReader, Protocol):
     def submit(self, drafts: Sequence[Draft]) -> Submission:
         """Queue entries for the next group commit; ids are given at once, in call order.
 
-        Raises Fenced, Closed, Full or Unavailable if the ledger takes no entries now.
+        Raises Fenced, Closed, Full or Unavailable if the ledger takes no entries now; Busy, which
+        is one of the last kind, if it would have taken them with less under way.
         """
         ...
 
@@ -123,3 +124,7 @@ class LedgerStore(Protocol):
         ...
 
     async def properties(self, ledger: int) -> Mapping[str, str]: ...
+
+    async def wait_for_room(self, size: int = 1) -> None:
+        """Until `size` bytes of records would not be refused as Busy; never fails."""
+        ...

@@ -110,6 +110,9 @@ class MemoryLedgerStore:
         await self._turn()
         return self.disk.get(ledger).properties
 
+    async def wait_for_room(self, size: int = 1) -> None:
+        """Memory has room or is at its end; it is never behind."""
+
     def pause(self) -> None:
         """Commit nothing until `resume`: what is submitted stays on its way."""
         self._is_paused = True
