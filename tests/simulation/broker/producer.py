@@ -72,6 +72,8 @@ class ModelProducer:
                 link = await self.client.link()
                 await self._open(link)
                 await self._feed(link)
+                if not self.is_done:  # closed by the broker, perhaps for lack of a disk
+                    await asyncio.sleep(self.random.uniform(0.01, 0.2))
             except RequestRefused as refused:
                 if self._is_fenced(refused):
                     return
