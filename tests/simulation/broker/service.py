@@ -117,7 +117,12 @@ def small_broker(random: Random, *, deduplicate: bool) -> Config:
     config = Config()
     return replace(
         config,
-        ledgers=replace(config.ledgers, max_entries=random.choice((4, 20, 1000)), max_minutes=10),
+        ledgers=replace(
+            config.ledgers,
+            max_entries=random.choice((4, 20, 1000)),
+            min_minutes=0,
+            max_minutes=10,
+        ),
         topics=replace(
             config.topics,
             deduplicate=deduplicate,

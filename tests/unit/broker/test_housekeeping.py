@@ -166,7 +166,11 @@ def test_acknowledged_ledgers_go_when_retention_lets_them() -> None:
         await world.keeping.perform("retention")
         assert topic.ledger.spans().total < 25
 
-    play(scenario, "managedLedgerMaxEntriesPerLedger=10")
+    play(
+        scenario,
+        "managedLedgerMaxEntriesPerLedger=10",
+        "managedLedgerMinLedgerRolloverTimeMinutes=0",
+    )
 
 
 def test_an_unused_topic_goes_after_its_time() -> None:
