@@ -1,46 +1,16 @@
-"""Which key an entry is routed by on a Key_Shared subscription, and its hash.
+"""The hash by which a Key_Shared subscription keeps the entries of a key together.
 
-    ordering key, else partition key, else "<producer name>-<sequence id>", else "NONE_KEY"
-
-A batch has the keys of its outer metadata. The hash is the masked murmur3 of the key, modulo 65536,
-and never 0: upstream keeps 0 for "not computed", and a client's own idea of who owns a key must
-agree with ours.
+Which key an entry has is for `protocol.entries.sticky_key`; a batch has the keys of its outer
+metadata. The hash is the masked murmur3 of the key, modulo 65536, and never 0: upstream keeps 0
+for "not computed", and a client's own idea of who owns a key must agree with ours.
 """
 
 from __future__ import annotations
-
-import binascii
 
 from anabranch.topics.key_range import KEY_SPACE_SIZE
 from anabranch.topics.murmur3 import murmur3_32
 
 NONE_KEY = b"NONE_KEY"
-
-
-def sticky_key(
-    *,
-    ordering_key: bytes | None,
-    partition_key: str | None,
-    is_base64: bool,
-    producer_name: str | None,
-    sequence_id: int | None,
-) -> bytes:
-    """None means absent: an empty key is a key."""
-    if ordering_key is not None:
-        return ordering_key
-    if partition_key is not None:
-        return _decoded(partition_key) if is_base64 else partition_key.encode()
-    if producer_name is not None and sequence_id is not None:
-        return f"{producer_name}-{sequence_id}".encode()
-    return NONE_KEY
-
-
-def _decoded(text: str) -> bytes:
-    try:
-        return binascii.a2b_base64(text)
-    except ValueError:
-        # Not what it says it is, but still the same for equal keys: order needs no more.
-        return text.encode()
 
 
 def sticky_hash(key: bytes) -> int:
