@@ -41,6 +41,7 @@ from anabranch.runtime.system import system_world
 from anabranch.storage.engine_config import EngineConfig
 from anabranch.storage.file_ledger import FileLedgerStore
 from anabranch.storage.ledger import Draft, LedgerReader, LedgerWriter
+from anabranch.storage.record_codec import measure as measure_drafts
 from benchmarks.report import Row, report
 from tests.ledger_engines import abandon
 
@@ -86,7 +87,9 @@ class Load:
         while sent < total or self._waiting:
             while self._flying + len(self.drafts) <= self.in_flight and sent < total:
                 if not self._submit():
-                    await self.store.wait_for_room()
+                    await self.store.wait_for_room(
+                        measure_drafts(self.drafts, self.store.largest_entry_bytes)
+                    )
                     continue
                 sent += len(self.drafts)
             await self._land()
